@@ -1,0 +1,230 @@
+/* The report as plain data: what the tests found and what was decided. Filled by api and the run, judged by the pure
+ * functions of score, rules, choose and emit, written by report_json. Indices into gpus[] are used everywhere
+ * inside; addresses are used outside.
+ *
+ * Zero is unknown in every member. Fixed arrays keep ownership simple: only the lists are allocated. */
+#ifndef P2S_CORE_MODEL_H
+#define P2S_CORE_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/bdf.h"
+#include "p2psafe/p2psafe.h"
+
+#define P2S_MAX_GPUS 64 /* 6-bit GPU index in the test word */
+#define P2S_BARS 6
+#define P2S_CONSUMERS 6 /* index = P2PSAFE_CONSUMER_*; 0 unused */
+
+struct p2s_gpu {
+	struct p2psafe_bdf bdf;
+	char address[P2S_BDF_TEXT];
+	char uuid[48];
+	char name[96];
+	char driver[32];      /* bound kernel driver; "" none */
+	char domain_type[24]; /* of its IOMMU group, as the kernel prints it; "" unknown */
+	char error[160];      /* why state is failed, busy or risky */
+	int32_t ordinal;      /* -1 unknown or masked */
+	int32_t minor;        /* of /dev/nvidia<minor>; -1 unknown */
+	int32_t ours;
+	int32_t state;
+	int32_t numa_node; /* -1 unknown */
+	int32_t cc_major;
+	int32_t cc_minor;
+	int32_t in_group; /* belongs to the decision's group */
+	uint32_t vendor;
+	uint32_t device;
+	uint32_t subsystem_vendor;
+	uint32_t subsystem_device;
+	uint32_t class_code;
+	uint64_t bar_start[P2S_BARS]; /* as in sysfs "resource": index 0..5 */
+	uint64_t bar_bytes[P2S_BARS];
+	uint64_t bar1_bytes; /* frame-buffer window: sysfs index 2 where BAR0 has 64 bits, else 1 */
+	uint64_t memory_bytes;
+	uint64_t free_bytes;
+};
+
+struct p2s_leg {
+	int32_t leg;
+	int32_t mapping;
+	int32_t initiator; /* GPU index */
+	int32_t verdict;
+	int32_t damage;
+	int32_t cuda_error; /* CUresult behind ERROR and UNSUPPORTED; 0 none */
+	int32_t has_detail;
+	uint64_t bytes;
+	uint64_t rounds;
+	uint64_t error_bound_ppb;
+	uint64_t coverage_bytes;
+	uint64_t coverage_of_bytes;
+	uint64_t max_handle_bytes;
+	uint64_t offset; /* byte offset in the handle of the first bad word */
+	uint64_t expected;
+	uint64_t found;
+	char note[96]; /* one short observation, for people; "" none */
+};
+
+struct p2s_bandwidth { /* bytes/s; 0 not measured */
+	uint64_t ce_write, ce_read, sm_store, sm_load, both_ways, loaded;
+};
+
+struct p2s_latency { /* ns; 0 not measured */
+	uint64_t write_issue_ns, load_ns, store_flag_ns;
+};
+
+struct p2s_size_row {
+	uint64_t bytes, p2p_bytes_per_s, p2p_ns, staged_bytes_per_s, staged_ns;
+};
+
+struct p2s_pair {
+	int32_t src;
+	int32_t dst;
+	int32_t path;
+	int32_t nccl_path;
+	int32_t can_access; /* cuDeviceCanAccessPeer: 1 yes, 0 no, -1 not asked */
+	int32_t native_atomics;
+	int32_t verdict;
+	int32_t transport;
+	int32_t score; /* -1 not measured */
+	uint64_t limit_bytes_per_s;
+	struct p2s_bandwidth bandwidth;
+	struct p2s_latency latency;
+	struct p2s_size_row *sizes;
+	size_t size_count;
+	struct p2s_leg *legs;
+	size_t leg_count;
+};
+
+struct p2s_staged { /* unordered pair, a < b; legs over mapping host, both directions */
+	int32_t a;
+	int32_t b;
+	int32_t verdict;
+	struct p2s_bandwidth bandwidth;
+	struct p2s_latency latency;
+	struct p2s_size_row *sizes;
+	size_t size_count;
+};
+
+struct p2s_evidence {
+	char source[160];
+	char text[400];
+};
+
+struct p2s_finding {
+	char code[32];
+	int32_t severity;
+	int32_t confidence;
+	int32_t src; /* subject: -1,-1 host; a,-1 GPU a; a,b pair a>b */
+	int32_t dst;
+	struct p2s_evidence *evidence;
+	size_t evidence_count;
+};
+
+struct p2s_remedy {
+	char code[16];
+	char effect[16]; /* applies, no_effect, forbidden, already_on */
+	char needs[96];  /* comma-separated */
+	char risk[160];
+	char why[320];
+};
+
+struct p2s_setting {
+	int32_t consumer;
+	int32_t kind;
+	int32_t applied;
+	char name[64];
+	char value[192];
+	char why[192];
+};
+
+struct p2s_failed_leg {
+	int32_t src, dst, leg, mapping;
+};
+
+struct p2s_consumer {
+	int32_t allowed; /* 1, 0, -1 */
+	int32_t verdict;
+	struct p2s_failed_leg *failed;
+	size_t failed_count;
+	char enforced_by[4][64]; /* names of settings that enforce the veto; "" unused */
+};
+
+struct p2s_timing {
+	char name[32];
+	uint64_t ms;
+};
+
+struct p2s_model {
+	/* what was asked */
+	int32_t level;
+	int32_t simulated;
+	int32_t deadline_hit;
+	int32_t single_gpu;     /* exactly one GPU on the machine: nothing to test, exit 0 */
+	int32_t nothing_tested; /* exit 3: no driver, no GPU, driver too old, no helper, peers invisible */
+	int64_t created_unix;
+	/* host */
+	char kernel[96];
+	char driver_version[32];
+	char driver_flavour[16]; /* open, proprietary, "" unknown */
+	char driver_parameters[2048]; /* "Name: value\n" of those that matter */
+	int32_t cuda_version;    /* of the driver API, 12000 = 12.0; 0 unknown */
+	char virtualization[32]; /* "none", "kvm", ...; "" unknown */
+	char container[32];
+	char log_state[16]; /* readable, denied, absent, "" unknown */
+	int32_t snp_host;   /* -1 unknown */
+	int32_t privileged;
+	/* iommu */
+	int32_t iommu_state;
+	int32_t iommu_confidence;
+	struct p2s_evidence *iommu_evidence;
+	size_t iommu_evidence_count;
+
+	struct p2s_gpu *gpus;
+	size_t gpu_count;
+	struct p2s_pair *pairs; /* every directed pair of GPUs in the group */
+	size_t pair_count;
+	struct p2s_staged *staged;
+	size_t staged_count;
+	struct p2s_finding *findings;
+	size_t finding_count;
+	struct p2s_remedy *remedies;
+	size_t remedy_count;
+
+	/* decision */
+	int32_t transport;
+	struct p2s_consumer consumers[P2S_CONSUMERS];
+	int32_t **islands; /* lists of GPU indices, each ended by -1 */
+	size_t island_count;
+	struct p2s_setting *settings;
+	size_t setting_count;
+
+	/* kept */
+	int32_t kept_hit;
+	char kept_path[512];
+	char kept_reason[256];
+	struct p2s_timing *timings;
+	size_t timing_count;
+};
+
+/* model.c: allocation only. All return 1, or 0 when out of memory (the model stays valid). */
+void p2s_model_init(struct p2s_model *m);
+void p2s_model_free(struct p2s_model *m);
+/* Appends a zeroed GPU (ordinal, minor and numa_node -1); NULL when out of memory or at P2S_MAX_GPUS. */
+struct p2s_gpu *p2s_model_add_gpu(struct p2s_model *m);
+/* The pair src>dst, NULL if there is none. */
+struct p2s_pair *p2s_model_pair(struct p2s_model *m, int32_t src, int32_t dst);
+const struct p2s_pair *p2s_model_pair_const(const struct p2s_model *m, int32_t src, int32_t dst);
+/* Makes all directed pairs and unordered staged entries of the GPUs with in_group set, all UNTESTED. */
+int32_t p2s_model_make_pairs(struct p2s_model *m);
+/* The leg entry of a pair, made (UNTESTED) if absent; NULL when out of memory. */
+struct p2s_leg *p2s_model_leg(struct p2s_pair *pair, int32_t leg, int32_t mapping);
+/* Finds the finding (code, subject) or appends it, then appends one piece of evidence (source NULL: none). */
+int32_t p2s_model_find(struct p2s_model *m, const char *code, int32_t severity, int32_t confidence, int32_t src, int32_t dst,
+                       const char *source, const char *text);
+int32_t p2s_model_add_setting(struct p2s_model *m, int32_t consumer, int32_t kind, int32_t applied, const char *name,
+                              const char *value, const char *why);
+int32_t p2s_model_add_iommu_evidence(struct p2s_model *m, const char *source, const char *text);
+int32_t p2s_model_add_timing(struct p2s_model *m, const char *name, uint64_t ms);
+int32_t p2s_model_add_failed(struct p2s_consumer *c, int32_t src, int32_t dst, int32_t leg, int32_t mapping);
+
+#endif
