@@ -1,0 +1,171 @@
+"""apply(): puts the vetoes of a report into the environment, before CUDA and NCCL read it."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Dict, Iterable, List, MutableMapping, Optional, Tuple
+
+from ._context import Context, LogCallback, Options, make_options
+from ._errors import LibraryError, P2PSafeError, TooLateError
+from ._library import PathLike, load
+from ._report import Report, Setting, env_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._context import OptionArgs
+
+#: Libraries that read the environment once: after they are mapped a change may no longer be seen.
+_READERS = ("libcuda.so", "libnccl.so")
+
+#: Every veto that an environment can carry, for when not even the library is there. The library's own list is used
+#: whenever it can be loaded; a test holds the two together. None: the variable is removed.
+FULL_VETO: Dict[str, Optional[str]] = {}
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What apply() did."""
+
+    report: Optional[Report]  # None: no report could be made, the full veto is in force
+    set: Dict[str, str]  # variables that were set
+    unset: Tuple[str, ...]  # variables that must not be set; removed if they were
+    unenforced: Tuple[Setting, ...]  # settings that an environment cannot carry: a person must
+    skipped: Tuple[Setting, ...]  # settings that give permission: apply() never does
+    error: Optional[Exception]  # why there is no report
+
+    @property
+    def vetoed(self) -> bool:
+        """True if anything was denied."""
+        return bool(self.set or self.unset)
+
+
+def mapped_readers(maps: str = "/proc/self/maps") -> List[str]:
+    """Paths of libcuda and libnccl that are mapped in this process. Raises OSError when that cannot be known."""
+    found: List[str] = []
+    with open(maps, "r", encoding="utf-8", errors="surrogateescape") as stream:
+        for line in stream:
+            columns = line.rstrip("\n").split(None, 5)
+            if len(columns) < 6:
+                continue
+            path = columns[5]
+            if os.path.basename(path).startswith(_READERS) and path not in found:
+                found.append(path)
+    return found
+
+
+def _refuse_if_late() -> None:
+    try:
+        mapped = mapped_readers()
+    except OSError as exc:
+        raise TooLateError("cannot tell whether CUDA or NCCL is already loaded: %s" % exc) from exc
+    if mapped:
+        raise TooLateError(
+            "%s is already mapped in this process and may have read the environment; call p2psafe.apply() before "
+            "anything loads CUDA or NCCL, or start the program with `p2psafe run --`" % ", ".join(mapped)
+        )
+
+
+def _gives_permission(report: Report, setting: Setting) -> bool:
+    # A setting protects a consumer by denying it. One for a consumer that is allowed can only widen what it does,
+    # except NCCL_PROTO=^..., which takes a protocol away.
+    if setting.name == "NCCL_PROTO" and setting.value.startswith("^"):
+        return False
+    return report.allows(setting.consumer.value)
+
+
+def _full_veto(library: Optional[PathLike]) -> Dict[str, Optional[str]]:
+    """The library's own full veto; ours if it cannot be asked."""
+    try:
+        return parse_env_json(env_text(load(library), None, "json"))
+    except (LibraryError, P2PSafeError, ValueError):
+        return dict(FULL_VETO)
+
+
+def parse_env_json(text: str) -> Dict[str, Optional[str]]:
+    """Variables of the json format: name -> value, None to remove it."""
+    data = json.loads(text)
+    variables: Dict[str, Optional[str]] = {}
+    for name, value in data.items():
+        variables[name] = value
+    return variables
+
+
+def apply(
+    report: Optional[Report] = None,
+    environ: Optional[MutableMapping[str, str]] = None,
+    *,
+    library: Optional[PathLike] = None,
+    log: Optional[LogCallback] = None,
+    options: Optional[Options] = None,
+    **overrides: "Unpack[OptionArgs]",
+) -> Applied:
+    """Decides (unless a report is given) and puts the vetoes into environ, by default os.environ.
+
+    It only takes permission away: with everything allowed it changes nothing. A veto replaces what the user had set.
+    Where no report can be made, everything is vetoed and a RuntimeWarning says why.
+
+    Raises TooLateError when environ is this process's own and libcuda or libnccl is already mapped. A mapping of
+    another process (a dict for subprocess, say) can be filled at any time.
+    """
+    own = environ is None or environ is os.environ
+    target: MutableMapping[str, str] = os.environ if environ is None else environ
+    wanted = make_options(options, overrides)
+    if wanted.promote:
+        raise ValueError("apply() never gives permission: promote is not for it")
+    if own:
+        _refuse_if_late()
+
+    error: Optional[Exception] = None
+    if report is None:
+        try:
+            with Context(library, log) as context:
+                report = context.decide(replace(wanted, require_marker=True))
+        except (LibraryError, P2PSafeError) as exc:
+            error = exc
+
+    unenforced: Tuple[Setting, ...] = ()
+    skipped: Tuple[Setting, ...] = ()
+    if report is not None:
+        settings = report.settings
+        skipped = tuple(s for s in settings if _gives_permission(report, s))
+        usable = [s for s in settings if s not in skipped and s.applied and s.kind in ("env", "unset")]
+        unenforced = tuple(s for s in settings if s not in skipped and s not in usable)
+        variables = _variables(usable)
+    else:
+        variables = _full_veto(library)
+
+    for name, value in variables.items():
+        if value is None:
+            target.pop(name, None)
+        else:
+            target[name] = value
+    if own:
+        _refuse_if_late()  # another thread may have loaded CUDA while the test ran
+
+    if report is None:
+        warnings.warn("no report could be made, every peer transfer is vetoed: %s" % error, RuntimeWarning, stacklevel=2)
+    elif report.simulated:
+        warnings.warn("the report is SIMULATED: it says nothing about this machine", RuntimeWarning, stacklevel=2)
+    return Applied(
+        report=report,
+        set={name: value for name, value in variables.items() if value is not None},
+        unset=tuple(name for name, value in variables.items() if value is None),
+        unenforced=unenforced,
+        skipped=skipped,
+        error=error,
+    )
+
+
+def _variables(settings: Iterable[Setting]) -> Dict[str, Optional[str]]:
+    """name -> value, None to remove. Several consumers may share a variable; removing wins over setting."""
+    variables: Dict[str, Optional[str]] = {}
+    for setting in settings:
+        if setting.kind == "unset":
+            variables[setting.name] = None
+        else:
+            variables.setdefault(setting.name, setting.value)
+    return variables
