@@ -1,0 +1,32 @@
+/* The report for people, part by part. Every part prints nothing when it has nothing to say. */
+#ifndef P2S_CLI_SHOW_H
+#define P2S_CLI_SHOW_H
+
+#include "cli.h"
+#include "style.h"
+
+/* The whole report. command names what was asked. */
+void cli_show_report(const struct cli_style *style, const p2psafe_report *report, const struct cli_args *args);
+
+/* show_header.c: what was looked at: host, driver, IOMMU, level, SIMULATED. The C getters do not carry these, so they come
+ * from the JSON form. */
+void cli_show_header(const struct cli_style *style, const p2psafe_report *report, const struct cli_args *args);
+/* The level of the report, "unknown" if it has none. */
+void cli_show_level(const p2psafe_report *report, char *out, size_t cap);
+/* Where the answer is kept. */
+void cli_show_kept(const struct cli_style *style, const p2psafe_report *report);
+
+/* show_gpus.c */
+void cli_show_gpus(const struct cli_style *style, const p2psafe_report *report);
+/* show_matrix.c: directed verdicts; rows access, columns own the memory. */
+void cli_show_matrix(const struct cli_style *style, const p2psafe_report *report);
+/* show_evidence.c: what failed and how, pair by pair, and what OK rests on. */
+void cli_show_evidence(const struct cli_style *style, const p2psafe_report *report);
+/* show_decision.c */
+void cli_show_permission(const struct cli_style *style, const p2psafe_report *report);
+void cli_show_settings(const struct cli_style *style, const p2psafe_report *report);
+void cli_show_findings(const struct cli_style *style, const p2psafe_report *report);
+/* The answer in one sentence. */
+void cli_show_conclusion(const struct cli_style *style, const p2psafe_report *report);
+
+#endif

@@ -1,0 +1,163 @@
+/* The settings as `run` applies them. */
+#include "veto.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int add(struct cli_veto *v, const struct p2psafe_setting *from, int veto)
+{
+	struct cli_setting *grown = realloc(v->settings, (v->count + 1) * sizeof(*grown));
+	if (grown == NULL)
+		return 0;
+	v->settings = grown;
+	struct cli_setting *s = &grown[v->count++];
+	s->consumer = from->consumer;
+	s->kind = from->kind;
+	s->applied = from->applied;
+	s->veto = veto;
+	s->name = strdup(from->name);
+	s->value = strdup(from->value);
+	s->why = strdup(from->why);
+	return s->name != NULL && s->value != NULL && s->why != NULL;
+}
+
+static int load_report(struct cli_veto *v, const p2psafe_report *report)
+{
+	/* one GPU and no other: nobody to be kept apart */
+	int nothing_to_veto = p2psafe_report_exit_code(report) == 0 && p2psafe_report_pair_count(report) == 0;
+	for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_MULTICAST; c++) {
+		struct p2psafe_consumer_info info = {.size = sizeof(info)};
+		if (p2psafe_report_consumer(report, c, &info) != P2PSAFE_OK)
+			info.allowed = 0;
+		v->denied[c] = info.allowed == 0 && !nothing_to_veto;
+	}
+	int32_t count = p2psafe_report_setting_count(report);
+	for (int32_t i = 0; i < count; i++) {
+		struct p2psafe_setting s = {.size = sizeof(s)};
+		if (p2psafe_report_setting(report, i, &s) != P2PSAFE_OK)
+			return 0;
+		int known = s.consumer > 0 && s.consumer <= P2PSAFE_CONSUMER_MULTICAST;
+		if (!add(v, &s, !known || v->denied[s.consumer]))
+			return 0;
+	}
+	return 1;
+}
+
+static int32_t kind_of(const char *name)
+{
+	for (int32_t kind = P2PSAFE_SETTING_ENV; kind <= P2PSAFE_SETTING_ADVICE; kind++) {
+		if (name != NULL && strcmp(name, p2psafe_setting_kind_name(kind)) == 0)
+			return kind;
+	}
+	return P2PSAFE_SETTING_UNKNOWN;
+}
+
+/* The full veto has no report to ask, only its text form. */
+static int load_json(struct cli_veto *v, const json_t *list)
+{
+	size_t i;
+	json_t *entry;
+	int enforcing = 0;
+	json_array_foreach(list, i, entry)
+	{
+		const char *name = json_string_value(json_object_get(entry, "name"));
+		const char *value = json_string_value(json_object_get(entry, "value"));
+		const char *why = json_string_value(json_object_get(entry, "why"));
+		struct p2psafe_setting s = {.size = sizeof(s)};
+		s.consumer = p2psafe_consumer_from_name(json_string_value(json_object_get(entry, "consumer")));
+		s.kind = kind_of(json_string_value(json_object_get(entry, "kind")));
+		s.applied = json_is_true(json_object_get(entry, "applied"));
+		s.name = name;
+		s.value = value != NULL ? value : "";
+		s.why = why != NULL ? why : "";
+		if (name == NULL || !add(v, &s, 1))
+			return 0;
+		enforcing += s.applied && s.kind == P2PSAFE_SETTING_ENV;
+	}
+	return enforcing > 0;
+}
+
+int cli_veto_load(struct cli_veto *v, const p2psafe_report *report)
+{
+	char *text = NULL;
+	memset(v, 0, sizeof(*v));
+	if (report != NULL)
+		return load_report(v, report);
+	for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_MULTICAST; c++)
+		v->denied[c] = 1;
+	if (p2psafe_report_env(NULL, P2PSAFE_FORMAT_JSON, &text, NULL) != P2PSAFE_OK)
+		return 0;
+	json_t *json = json_loads(text, 0, NULL);
+	int rc = load_json(v, json_is_array(json) ? json : json_object_get(json, "settings"));
+	json_decref(json);
+	p2psafe_string_free(text);
+	return rc;
+}
+
+void cli_veto_free(struct cli_veto *v)
+{
+	for (size_t i = 0; i < v->count; i++) {
+		free(v->settings[i].name);
+		free(v->settings[i].value);
+		free(v->settings[i].why);
+	}
+	free(v->settings);
+	memset(v, 0, sizeof(*v));
+}
+
+int cli_veto_apply(const struct cli_veto *v)
+{
+	for (size_t i = 0; i < v->count; i++) {
+		const struct cli_setting *s = &v->settings[i];
+		if (!s->applied)
+			continue;
+		if (s->kind == P2PSAFE_SETTING_ENV && setenv(s->name, s->value, s->veto) != 0)
+			return 0;
+		if (s->kind == P2PSAFE_SETTING_UNSET && s->veto && unsetenv(s->name) != 0)
+			return 0;
+	}
+	return 1;
+}
+
+/* 1 if one of CMD's words is the argument, alone or as NAME=VALUE. */
+static int has_argument(char *const *command, const char *name)
+{
+	size_t len = strlen(name);
+	for (size_t i = 1; command[0] != NULL && command[i] != NULL; i++) {
+		if (strncmp(command[i], name, len) == 0 && (command[i][len] == '\0' || command[i][len] == '='))
+			return 1;
+	}
+	return 0;
+}
+
+static int enforced_here(const struct cli_setting *s, char *const *command)
+{
+	if (s->kind == P2PSAFE_SETTING_ARGUMENT)
+		return has_argument(command, s->name);
+	return s->applied && (s->kind == P2PSAFE_SETTING_ENV || s->kind == P2PSAFE_SETTING_UNSET);
+}
+
+int cli_veto_unenforced(const struct cli_veto *v, char *const *command)
+{
+	int unenforced = 0;
+	for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_MULTICAST; c++) {
+		int enforced = 0;
+		for (size_t i = 0; v->denied[c] && i < v->count; i++) {
+			const struct cli_setting *s = &v->settings[i];
+			if (s->consumer != c)
+				continue;
+			if (enforced_here(s, command))
+				enforced = 1;
+			else
+				cli_say("veto of %s: to be done by you: %s: %s%s%s%s%s", p2psafe_consumer_name(c),
+				        p2psafe_setting_kind_name(s->kind), s->name, s->value[0] != '\0' ? " " : "", s->value,
+				        s->why[0] != '\0' ? ": " : "", s->why);
+		}
+		if (v->denied[c] && !enforced) {
+			cli_say("veto of %s is enforced by nothing in this environment", p2psafe_consumer_name(c));
+			unenforced++;
+		}
+	}
+	return unenforced;
+}
