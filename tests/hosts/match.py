@@ -1,0 +1,71 @@
+"""Does a report hold what was expected? Pure functions; docs/HOSTS.md ("expect.json") is the specification.
+
+An object matches by subset. An array of things with an identity (GPUs, pairs, legs, ...) matches by that identity; "*" in
+an identity stands for every element and needs at least one. Any other array matches as a whole.
+"""
+
+IDENTITY = {
+    "gpus": ("bdf",),
+    "pairs": ("src", "dst"),
+    "staged": ("a", "b"),
+    "legs": ("leg", "mapping"),
+    "findings": ("code", "subject"),
+    "remedies": ("code", "subject"),
+    "settings": ("name",),
+}
+
+
+def shown(value):
+    text = repr(value)
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
+def same(expected, found):
+    """Equal, and of the same kind: 1 is not true and 0 is not false."""
+    return type(expected) is type(found) and expected == found
+
+
+def identity_of(entry, keys):
+    return tuple(str(entry[k]) for k in keys if k in entry)
+
+
+def selects(wanted, entry):
+    return all(want == "*" or same(want, entry.get(key)) for key, want in wanted.items())
+
+
+def differences(expected, found, path="report", key=None):
+    """A list of lines, one per difference; empty when found holds what was expected."""
+    if isinstance(expected, dict):
+        if not isinstance(found, dict):
+            return [f"{path}: expected an object, found {shown(found)}"]
+        lines = []
+        for name, value in expected.items():
+            if name not in found:
+                lines.append(f"{path}.{name}: expected {shown(value)}, the key is absent")
+            else:
+                lines += differences(value, found[name], f"{path}.{name}", name)
+        return lines
+    if isinstance(expected, list) and key in IDENTITY and any(isinstance(e, dict) for e in expected):
+        return listed(expected, found, path, IDENTITY[key])
+    if same(expected, found):
+        return []
+    return [f"{path}: expected {shown(expected)}, found {shown(found)}"]
+
+
+def listed(expected, found, path, keys):
+    if not isinstance(found, list) or not all(isinstance(e, dict) for e in found):
+        return [f"{path}: expected an array of objects, found {shown(found)}"]
+    lines = []
+    for entry in expected:
+        wanted = {k: entry[k] for k in keys if k in entry}
+        if not wanted:
+            return [f"{path}: the expectation {shown(entry)} names none of {', '.join(keys)}"]
+        rest = {k: v for k, v in entry.items() if k not in wanted}
+        label = " ".join(f"{k}={v}" for k, v in wanted.items())
+        hits = [e for e in found if selects(wanted, e)]
+        if not hits:
+            there = ", ".join(" ".join(identity_of(e, keys)) for e in found) or "nothing"
+            lines.append(f"{path}[{label}]: expected, not there; there is {there[:300]}")
+        for hit in hits:
+            lines += differences(rest, hit, f"{path}[{' '.join(identity_of(hit, keys))}]")
+    return lines

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""The runner must notice: a wrong report, a wrong exit code, a stray line, a late answer, a child left behind."""
+
+import json
+import os
+import pathlib
+import stat
+import tempfile
+import textwrap
+import unittest
+
+import match
+import run
+
+REPORT = {
+    "simulated": True,
+    "gpus": [{"bdf": "0000:01:00.0", "ours": True}, {"bdf": "0000:02:00.0", "ours": False}],
+    "pairs": [
+        {"src": "0000:01:00.0", "dst": "0000:02:00.0", "verdict": "OK", "score": None,
+         "legs": [{"leg": "sm_store", "mapping": "cumem", "verdict": "OK"},
+                  {"leg": "sm_store", "mapping": "ipc", "verdict": "CORRUPT"}]},
+        {"src": "0000:02:00.0", "dst": "0000:01:00.0", "verdict": "CORRUPT", "score": 0, "legs": []},
+    ],
+    "findings": [],
+    "decision": {"vetoes": ["nccl_p2p"], "gpus": ["0000:01:00.0", "0000:02:00.0"],
+                 "settings": [{"name": "NCCL_P2P_DISABLE", "value": "1", "applied": True}]},
+}
+
+
+class Match(unittest.TestCase):
+    def check(self, expected, count):
+        lines = match.differences(expected, REPORT)
+        self.assertEqual(len(lines), count, lines)
+
+    def test_subset(self):
+        self.check({}, 0)
+        self.check({"simulated": True}, 0)
+        self.check({"simulated": False}, 1)
+        self.check({"absent": None}, 1)
+        self.check({"simulated": {"a": 1}}, 1)
+
+    def test_kinds_are_told_apart(self):
+        self.check({"simulated": 1}, 1)
+        self.check({"pairs": [{"src": "0000:02:00.0", "dst": "0000:01:00.0", "score": False}]}, 1)
+        self.check({"pairs": [{"src": "0000:01:00.0", "dst": "0000:02:00.0", "score": 0}]}, 1)
+        self.check({"pairs": [{"src": "0000:01:00.0", "dst": "0000:02:00.0", "score": None}]}, 0)
+
+    def test_identity_not_order(self):
+        self.check({"gpus": [{"bdf": "0000:02:00.0", "ours": False}, {"bdf": "0000:01:00.0", "ours": True}]}, 0)
+        self.check({"gpus": [{"bdf": "0000:02:00.0", "ours": True}]}, 1)
+        self.check({"gpus": [{"bdf": "0000:03:00.0"}]}, 1)
+        self.check({"pairs": [{"src": "0000:02:00.0", "dst": "0000:01:00.0", "verdict": "OK"}]}, 1)
+
+    def test_wildcards_mean_all_and_at_least_one(self):
+        self.check({"pairs": [{"src": "*", "dst": "*", "verdict": "OK"}]}, 1)
+        self.check({"pairs": [{"src": "0000:01:00.0", "dst": "*", "verdict": "OK"}]}, 0)
+        self.check({"findings": [{"code": "*"}]}, 1)
+
+    def test_nested(self):
+        leg = {"leg": "sm_store", "mapping": "ipc", "verdict": "CORRUPT"}
+        self.check({"pairs": [{"src": "0000:01:00.0", "dst": "0000:02:00.0", "legs": [leg]}]}, 0)
+        leg["verdict"] = "OK"
+        self.check({"pairs": [{"src": "0000:01:00.0", "dst": "0000:02:00.0", "legs": [leg]}]}, 1)
+
+    def test_other_arrays_match_whole(self):
+        self.check({"decision": {"vetoes": ["nccl_p2p"]}}, 0)
+        self.check({"decision": {"vetoes": []}}, 1)
+        self.check({"decision": {"vetoes": ["nccl_p2p", "multicast"]}}, 1)
+        self.check({"decision": {"gpus": ["0000:01:00.0"]}}, 1)
+        self.check({"findings": []}, 0)
+        self.check({"gpus": []}, 1)
+
+    def test_an_expectation_without_identity_is_refused(self):
+        self.check({"gpus": [{"ours": True}]}, 1)
+
+
+class Runner(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name) / "host"
+        self.folder.mkdir()
+        self.program = pathlib.Path(scratch.name) / "program"
+        (self.folder / "host.json").write_text("{}")
+
+    def fake(self, body):
+        """A program that does what body says."""
+        self.program.write_text("#!/usr/bin/env python3\nimport json, os, sys, time\n"
+                                f"REPORT = json.loads({json.dumps(json.dumps(REPORT))})\n" + textwrap.dedent(body))
+        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+
+    def failures(self, expect):
+        (self.folder / "expect.json").write_text(json.dumps(expect))
+        run.GRACE_SECONDS = 0.3
+        with open(os.devnull, "w", encoding="utf-8") as null:
+            saved, run.print = getattr(run, "print", print), lambda *words: print(*words, file=null)
+            try:
+                return run.run_host(self.program, self.folder)
+            finally:
+                run.print = saved
+
+    def test_right_and_wrong_answers(self):
+        self.fake("print(json.dumps(REPORT)); sys.exit(1)")
+        step = {"command": ["test"], "exit": 1, "report": {"decision": {"vetoes": ["nccl_p2p"]}}}
+        self.assertEqual(self.failures(step), 0)
+        self.assertEqual(self.failures([step, step]), 0)
+        self.assertEqual(self.failures({**step, "exit": 0}), 1)
+        self.assertEqual(self.failures({**step, "report": {"decision": {"vetoes": []}}}), 1)
+        self.assertEqual(self.failures({**step, "forbid": ["nccl_p2p"]}), 1)
+        self.assertEqual(self.failures({**step, "output": ["pci=noacs"]}), 1)
+
+    def test_must_fail(self):
+        self.fake("print(json.dumps(REPORT)); sys.exit(1)")
+        right = {"command": ["test"], "exit": 1}
+        self.assertEqual(self.failures({**right, "must_fail": True}), 1)
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0, "must_fail": True}), 0)
+        self.fake("print('no report'); sys.exit(1)")
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0, "must_fail": True}), 1)
+
+    def test_not_simulated(self):
+        self.fake("REPORT['simulated'] = False; print(json.dumps(REPORT))")
+        self.assertEqual(self.failures({"command": ["decide"], "exit": 0}), 1)
+
+    def test_stderr(self):
+        self.fake("print(json.dumps(REPORT)); print('a stray line', file=sys.stderr)")
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0}), 1)
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0, "stderr": ["stray"]}), 0)
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0, "stderr": ["stray", "other"]}), 1)
+
+    def test_late(self):
+        self.fake("time.sleep(0.4); print(json.dumps(REPORT))")
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0, "max_seconds": 0.1 / run.SLOW}), 1)
+
+    def test_child_left_behind(self):
+        run.become_subreaper()
+        self.fake("""
+            if os.fork() == 0:
+                os.setsid(); os.close(0); os.close(1); os.close(2); time.sleep(60); os._exit(0)
+            print(json.dumps(REPORT))
+        """)
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0}), 1)
+        (self.folder / "host.json").write_text('{"ignore_sigkill_ms": 30000}')
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0}), 0)
+        self.assertEqual(run.living_children(), {})
+
+    def test_the_environment_is_clean(self):
+        self.fake("sys.exit(any(k.startswith(('NCCL_', 'CUDA_')) for k in os.environ) or 'x' not in os.environ.get('X_Y', ''))")
+        os.environ["NCCL_P2P_DISABLE"] = "1"
+        self.addCleanup(os.environ.pop, "NCCL_P2P_DISABLE")
+        self.assertEqual(self.failures({"command": ["env"], "exit": 0, "env": {"X_Y": "x"}}), 0)
+
+    def test_host_and_json_are_added(self):
+        self.fake("print(json.dumps({'simulated': True, 'argv': sys.argv[1:]}))")
+        host = str(self.folder)
+        self.assertEqual(self.failures({"command": ["test"], "report": {"argv": ["--host", host, "--json", "test"]}}), 0)
+        self.assertEqual(self.failures({"command": ["env"], "report": {"argv": ["--host", host, "env"]}}), 0)
+        other = str(self.folder.parent / "other")
+        self.assertEqual(self.failures({"command": ["env"], "host": "other", "report": {"argv": ["--host", other, "env"]}}), 0)
+
+    def test_bad_expectations(self):
+        self.fake("print(json.dumps(REPORT))")
+        for bad in ([], {}, 7, {"command": []}, {"command": ["test"]}, {"command": ["test"], "exits": 0},
+                    {"command": ["test"], "exit": "0"}, {"command": ["test"], "exit": True}, {"command": [1], "exit": 0}):
+            with self.assertRaises(run.Wrong, msg=str(bad)):
+                self.failures(bad)
+
+
+if __name__ == "__main__":
+    unittest.main()
