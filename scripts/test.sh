@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Installs what the tests need (Debian, Ubuntu), builds with gcc, with clang and with sanitizers, warnings being errors, and
+# runs every test. Needs no GPU, no terminal and, with the packages there, neither root nor a network.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+. scripts/packages.sh
+exec </dev/null
+
+install_packages "${packages_build[@]}" "${packages_test[@]}"
+jobs=$(nproc)
+run_tests=(ctest --output-on-failure --no-tests=error -j "$jobs")
+
+say "gcc, warnings are errors"
+CC=gcc CXX=g++ configure_and_build build-gcc -DP2PSAFE_WERROR=ON
+say "clang, warnings are errors"
+CC=clang CXX=clang++ configure_and_build build-clang -DP2PSAFE_WERROR=ON
+say "gcc with AddressSanitizer and UndefinedBehaviorSanitizer"
+CC=gcc CXX=g++ configure_and_build build-asan -DP2PSAFE_WERROR=ON -DP2PSAFE_SANITIZE=ON
+
+say "tests of the sanitized build"
+"${run_tests[@]}" --test-dir build-asan
+say "tests of the gcc build"
+"${run_tests[@]}" --test-dir build-gcc
