@@ -1,5 +1,5 @@
-"""The public header stands alone: C11 and C++17, every warning an error, no padding in any struct, gcc and clang. Proves first that
-the check can fail: a copy with a hole in a struct must be refused by every compiler.
+"""The public header stands alone: C11 and C++17, every warning an error, no padding in any struct, gcc and clang. Proves
+first that the check can fail: a copy with a hole in a struct must be refused by every compiler.
 
 usage: headers.py
 """

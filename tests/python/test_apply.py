@@ -1,0 +1,174 @@
+"""apply(): vetoes reach os.environ in time, permission never does, and too late is an error."""
+
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import common
+from common import BROKEN, HEALTHY, LIBRARY, LibraryTest, apply_quietly, p2psafe, quick
+from p2psafe import _apply
+from p2psafe._report import Setting, Word
+
+SIMULATED_CUDA = Path(LIBRARY).parent.parent / "libexec" / "p2psafe" / "sim" / "libcuda.so.1"
+
+
+class Apply(LibraryTest):
+    def setUp(self):
+        super().setUp()
+        patched = mock.patch.dict(os.environ)
+        patched.start()
+        self.addCleanup(patched.stop)
+        for name in _apply.FULL_VETO:
+            os.environ.pop(name, None)
+
+    def test_healthy_host_changes_nothing(self):
+        before = dict(os.environ)
+        applied, texts = apply_quietly(host_dir=HEALTHY, cache_dir=self.cache(), **quick())
+        self.assertIsNotNone(applied.report)
+        self.assertIsNone(applied.error)
+        self.assertEqual((applied.set, applied.unset), ({}, ()))
+        self.assertFalse(applied.vetoed)
+        self.assertEqual(dict(os.environ), before)
+        self.assertTrue(any("SIMULATED" in text for text in texts), texts)
+
+    def test_broken_host_is_vetoed_even_against_the_user(self):
+        os.environ["NCCL_P2P_DISABLE"] = "0"
+        os.environ["GGML_CUDA_P2P"] = "1"
+        applied, _ = apply_quietly(host_dir=BROKEN, cache_dir=self.cache(), **quick())
+        self.assertTrue(applied.vetoed)
+        self.assertEqual(os.environ["NCCL_P2P_DISABLE"], "1")
+        self.assertEqual(os.environ["NCCL_WIN_ENABLE"], "0")
+        self.assertNotIn("GGML_CUDA_P2P", os.environ)
+        self.assertIn("GGML_CUDA_P2P", applied.unset)
+        for name, value in applied.set.items():
+            self.assertEqual(os.environ[name], value)
+        seen = subprocess.run(
+            [sys.executable, "-c", "import os; print(os.environ['NCCL_P2P_DISABLE'])"], stdout=subprocess.PIPE, check=True
+        )
+        self.assertEqual(seen.stdout.strip(), b"1")
+        self.assertGreater(len(applied.unenforced), 0)
+
+    def test_a_report_that_is_given_is_used(self):
+        report = self.decide(BROKEN)
+        environ = {"GGML_CUDA_P2P": "1", "HOME": "/root"}
+        applied, _ = apply_quietly(report, environ)
+        self.assertIs(applied.report, report)
+        self.assertEqual(environ["NCCL_P2P_DISABLE"], "1")
+        self.assertEqual(environ["HOME"], "/root")
+        self.assertNotIn("GGML_CUDA_P2P", environ)
+        self.assertNotIn("NCCL_P2P_DISABLE", os.environ)
+
+    def test_no_report_means_the_full_veto(self):
+        for broken in ({"host_dir": self.folder / "nowhere"}, {"host_dir": HEALTHY, "gpus": "0000:ff:00.0"}):
+            environ = {"GGML_CUDA_P2P": "1"}
+            applied, texts = apply_quietly(None, environ, environment=False, **broken)
+            self.assertIsNone(applied.report)
+            self.assertIsInstance(applied.error, p2psafe.P2PSafeError)
+            self.assertEqual(environ["NCCL_P2P_DISABLE"], "1")
+            self.assertNotIn("GGML_CUDA_P2P", environ)
+            self.assertTrue(any("no report" in text for text in texts), texts)
+
+    def test_no_library_means_the_full_veto(self):
+        environ = {"GGML_CUDA_P2P": "1"}
+        applied, texts = apply_quietly(None, environ, library=self.folder / "libp2psafe.so.1")
+        self.assertIsInstance(applied.error, p2psafe.LibraryError)
+        self.assertEqual(environ, {name: value for name, value in _apply.FULL_VETO.items() if value is not None})
+        self.assertTrue(any("no report" in text for text in texts), texts)
+
+    def test_own_full_veto_equals_the_librarys(self):
+        self.assertEqual(_apply._full_veto(LIBRARY), _apply.FULL_VETO)
+        self.assertIn("NCCL_P2P_DISABLE", _apply.FULL_VETO)
+
+    def test_no_place_for_the_marker_means_veto(self):
+        environ = {}
+        applied, _ = apply_quietly(None, environ, host_dir=HEALTHY, environment=False)
+        self.assertFalse(applied.report.allows("nccl_p2p"))
+        self.assertEqual(environ["NCCL_P2P_DISABLE"], "1")
+
+    def test_never_gives_permission(self):
+        with self.assertRaises(ValueError):
+            p2psafe.apply(environ={}, promote=True)
+        report = self.decide(HEALTHY)
+        nccl = Word("nccl_p2p", p2psafe.CONSUMER_NCCL_P2P)
+        env, unset = Word("env", p2psafe.SETTING_ENV), Word("unset", p2psafe.SETTING_UNSET)
+        permits = [
+            Setting(nccl, env, "NCCL_P2P_LEVEL", "SYS", True, "measured"),
+            Setting(nccl, unset, "NCCL_P2P_DISABLE", "", True, "measured"),
+        ]
+        restricts = [Setting(nccl, env, "NCCL_PROTO", "^LL128", True, "16-byte words tear")]
+        with mock.patch.object(type(report), "settings", new_callable=mock.PropertyMock, return_value=permits + restricts):
+            environ = {"NCCL_P2P_DISABLE": "1"}
+            applied, _ = apply_quietly(report, environ)
+        self.assertEqual(environ, {"NCCL_P2P_DISABLE": "1", "NCCL_PROTO": "^LL128"})
+        self.assertEqual(applied.skipped, tuple(permits))
+
+
+class TooLate(LibraryTest):
+    def script(self, body):
+        """Runs body in a fresh Python; its output."""
+        environ = dict(os.environ, PYTHONPATH=str(common.PACKAGE))
+        result = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", body], env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            universal_newlines=True,
+        )
+        self.assertEqual(result.returncode, 0, result.stdout)
+        return result.stdout
+
+    def test_after_libcuda_is_mapped(self):
+        self.assertTrue(SIMULATED_CUDA.is_file(), "no simulated libcuda at %s" % SIMULATED_CUDA)
+        out = self.script(
+            "import ctypes, os, p2psafe\n"
+            "ctypes.CDLL(%r)\n"
+            "before = dict(os.environ)\n"
+            "try:\n"
+            "    p2psafe.apply(host_dir=%r, cache_dir=%r, level='quick')\n"
+            "except RuntimeError as exc:\n"
+            "    print(type(exc).__name__, exc, dict(os.environ) == before)\n"
+            "environ = {}\n"
+            "p2psafe.apply(environ=environ, host_dir=%r, cache_dir=%r, level='quick')\n"
+            "print(environ['NCCL_P2P_DISABLE'])\n"
+            % (str(SIMULATED_CUDA), str(BROKEN), self.cache(), str(BROKEN), self.cache())
+        )
+        lines = out.splitlines()
+        self.assertTrue(lines[0].startswith("TooLateError "), out)
+        self.assertIn("libcuda.so.1", lines[0])
+        self.assertTrue(lines[0].endswith("True"), out)
+        self.assertEqual(lines[1], "1")
+
+    def test_this_process_is_in_time(self):
+        self.assertEqual(_apply.mapped_readers(), [])
+
+    def test_reads_the_maps(self):
+        maps = self.folder / "maps"
+        maps.write_text(
+            "7f0000000000-7f0000001000 r--p 00000000 08:01 1    /usr/lib/libcudart.so.12\n"
+            "7f0000002000-7f0000003000 r--p 00000000 08:01 2    /opt/my libs/libnccl.so.2.28.9 (deleted)\n"
+            "7f0000003000-7f0000004000 r-xp 00000000 08:01 2    /opt/my libs/libnccl.so.2.28.9 (deleted)\n"
+            "7f0000004000-7f0000005000 rw-p 00000000 00:00 0 \n"
+            "7f0000005000-7f0000006000 r-xp 00000000 08:01 3    /usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04\n"
+            "7ffe00000000-7ffe00001000 r-xp 00000000 00:00 0    [vdso]\n"
+        )
+        self.assertEqual(
+            _apply.mapped_readers(str(maps)),
+            ["/opt/my libs/libnccl.so.2.28.9 (deleted)", "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04"],
+        )
+
+    def test_maps_that_cannot_be_read_are_too_late(self):
+        with mock.patch.object(_apply, "mapped_readers", side_effect=PermissionError("maps")):
+            with self.assertRaises(p2psafe.TooLateError):
+                p2psafe.apply()
+
+    def test_loaded_while_the_test_ran(self):
+        report = self.decide(BROKEN)
+        with mock.patch.dict(os.environ), mock.patch.object(
+            _apply, "mapped_readers", side_effect=[[], ["/usr/lib/libcuda.so.1"]]
+        ):
+            with self.assertRaises(p2psafe.TooLateError):
+                p2psafe.apply(report)
+
+
+if __name__ == "__main__":
+    unittest.main()
