@@ -1,0 +1,11 @@
+# cmake -DIN=kernels.ptx -DOUT=kernels_ptx.c -P embed_ptx.cmake
+# Turns the PTX text into a C array: comments and indentation dropped, NUL at the end.
+file(READ "${IN}" text)
+string(REGEX REPLACE "//[^\n]*" "" text "${text}")
+string(REGEX REPLACE "[ \t]*\n[ \t\n]*" "\n" text "${text}")
+string(REGEX REPLACE "^\n" "" text "${text}")
+file(WRITE "${OUT}.txt" "${text}")
+file(READ "${OUT}.txt" hex HEX)
+string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+string(REGEX REPLACE "(0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,)" "\\1\n" bytes "${bytes}")
+file(WRITE "${OUT}" "/* Made from kernels.ptx. */\nextern const unsigned char p2s_kernels_ptx[];\nconst unsigned char p2s_kernels_ptx[] = {\n${bytes}0x00};\n")
