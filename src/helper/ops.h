@@ -20,8 +20,10 @@
 
 enum {
 	P2S_OP_INIT = 1,     /* text: PCI address of the channel's GPU. cuInit, primary context, module, streams, events, one empty
-	                        launch of every kernel. Answer: `device`, or `answer` with rc ERROR. The control page's memfd travels
-	                        with the request. */
+	                        launch of every kernel. Answer: `device`, or `answer` with rc ERROR (where: the call, cuInit included) or
+	                        rc UNSUPPORTED (where "dlopen": no driver library; "cuDriverGetVersion": API below 12.0, value
+	                        is the version; else the name of a required symbol that is missing). The control page's memfd
+	                        travels with the request. */
 	P2S_OP_ALLOC,        /* buf, len, mode P2S_ALLOC_*. value: bytes got (rounded up to the granularity) */
 	P2S_OP_EXPORT,       /* buf, mode P2PSAFE_MAPPING_IPC or _CUMEM. handle (IPC) or a descriptor (CUMEM) travels back */
 	P2S_OP_IMPORT,       /* buf (new id), mode, len, handle or descriptor: maps a peer's memory read-write */
@@ -38,7 +40,10 @@ enum {
 	P2S_OP_HOST_MAP,     /* len: maps and registers the memfd that travels with it as host buffer buf (staged path) */
 	P2S_OP_HOST_COPY,    /* buf (device), off, buf2 (host buffer), off2, len, mode 0: device to host, 1: host to device */
 	P2S_OP_MP,           /* buf (w_dst, 0 none), off, buf2 (r_src, 0 none), off2, seed (writer), seed2 (reader), rounds, words,
-	                        slot_bytes, flag_off, idiom, pace_ns, max_ns: p2s_mp. Resets ready before launch. */
+	                        slot_bytes, flag_off, idiom, pace_ns, max_ns: p2s_mp. Resets ready before launch. The
+	                        conductor clears ready, go and abort before the request: the worker never clears go, and clears
+	                        abort only if it raised it itself and the engine came back (then rc is OK and the roles say
+	                        P2S_ROLE_ABORTED). Likewise TEAR and ATOMIC. */
 	P2S_OP_TEAR,         /* buf, off, buf2, off2, words, seed (a), seed2 (b), rounds (iters), max_ns: p2s_tear */
 	P2S_OP_ATOMIC,       /* buf, off, rounds (count), max_ns: p2s_atomic */
 	P2S_OP_CE_FLAG,      /* buf (dst, peer's), off, buf2 (src, local), off2, rounds, words, slot_bytes, flag_off, pace_ns: for each slot
