@@ -24,7 +24,7 @@ static void show_gpu(const struct cli_style *style, int32_t index, const struct 
 {
 	char text[64];
 	char name[128];
-	int at = 62;
+	const int at = 62; /* columns in front of the name */
 	number(text, sizeof(text), index);
 	cli_style_cell(style, CLI_HEAD, 3, text);
 	fputs("  ", style->out);
@@ -43,8 +43,8 @@ static void show_gpu(const struct cli_style *style, int32_t index, const struct 
 		snprintf(name, sizeof(name), "%s", gpu->name);
 	else
 		snprintf(name, sizeof(name), "bound to %s", gpu->driver[0] != '\0' ? gpu->driver : "no driver");
-	if (at + (int)strlen(name) > style->width && style->width > at + 3) /* the name gives way on a narrow terminal */
-		snprintf(name + style->width - at - 2, 3, "..");
+	if (at + (int)strlen(name) > style->width) /* the name gives way on a narrow terminal */
+		snprintf(name + (style->width > at + 2 ? style->width - at - 2 : 0), 3, "%s", style->width > at + 2 ? ".." : "");
 	fprintf(style->out, "%s\n", name);
 }
 

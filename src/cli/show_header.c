@@ -33,16 +33,21 @@ static void show_host(const struct cli_style *style, const json_t *host)
 	const char *version = text_at(driver, "version", NULL);
 	const char *virtualization = text_at(host, "virtualization", NULL);
 	const char *container = text_at(host, "container", NULL);
+	const char *flavour = text_at(driver, "flavour", NULL);
 	label(style, "Host");
-	snprintf(line, sizeof(line), "kernel %s, %s%s%s%s%s%s", text_at(host, "kernel", "unknown"),
-	         version != NULL ? "NVIDIA driver " : "no NVIDIA driver found", version != NULL ? version : "",
-	         virtualization != NULL ? (strcmp(virtualization, "none") == 0 ? ", bare metal" : ", virtual machine: ") : "",
-	         virtualization != NULL && strcmp(virtualization, "none") != 0 ? virtualization : "",
-	         container != NULL && strcmp(container, "none") != 0 ? ", container: " : "",
-	         container != NULL && strcmp(container, "none") != 0 ? container : "");
-	size_t len = strlen(line);
-	if (version != NULL && text_at(driver, "flavour", NULL) != NULL && len < sizeof(line))
-		snprintf(line + len, sizeof(line) - len, " (%s kernel modules)", text_at(driver, "flavour", ""));
+	size_t len = (size_t)snprintf(line, sizeof(line), "kernel %.95s, ", text_at(host, "kernel", "unknown"));
+	if (version == NULL)
+		len += (size_t)snprintf(line + len, sizeof(line) - len, "no NVIDIA driver found");
+	else
+		len += (size_t)snprintf(line + len, sizeof(line) - len, "NVIDIA driver %.31s%s%.15s%s", version,
+		                        flavour != NULL ? " (" : "", flavour != NULL ? flavour : "",
+		                        flavour != NULL ? " kernel modules)" : "");
+	if (virtualization != NULL && strcmp(virtualization, "none") == 0)
+		len += (size_t)snprintf(line + len, sizeof(line) - len, ", bare metal");
+	else if (virtualization != NULL)
+		len += (size_t)snprintf(line + len, sizeof(line) - len, ", virtual machine: %.31s", virtualization);
+	if (container != NULL && strcmp(container, "none") != 0)
+		snprintf(line + len, sizeof(line) - len, ", container: %.31s", container);
 	cli_style_wrap(style, 9, 9, line);
 }
 

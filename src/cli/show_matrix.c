@@ -123,10 +123,11 @@ void cli_show_matrix(const struct cli_style *style, const p2psafe_report *report
 		cli_style_head(style, "Verdicts (row: the GPU that accesses; column: the GPU that owns the memory)");
 		for (int32_t from = 0; from < m.count; from += columns)
 			show_block(style, &m, from, from + columns < m.count ? from + columns : m.count, cell, whole_words);
-		if (!whole_words)
-			cli_style_wrap(
-				style, 0, 2,
-				"  COR corrupt, HNG hang, ERR error, unt untested, UNS unsupported, DEG degraded; only OK is a pass");
+		if (!whole_words) {
+			fputs("  ", style->out);
+			cli_style_wrap(style, 2, 2,
+			               "COR corrupt, HNG hang, ERR error, unt untested, UNS unsupported, DEG degraded; only OK is a pass");
+		}
 	}
 	free(m.gpu);
 	free(m.verdict);

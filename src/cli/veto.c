@@ -22,16 +22,33 @@ static int add(struct cli_veto *v, const struct p2psafe_setting *from, int veto)
 	return s->name != NULL && s->value != NULL && s->why != NULL;
 }
 
+/* Which consumers are vetoed, and which of these a setting alone makes obey, stands in the report's JSON form. What cannot be
+ * read is vetoed and enforced by nothing. */
+static void load_vetoes(struct cli_veto *v, const p2psafe_report *report)
+{
+	char *text = NULL;
+	json_t *json = p2psafe_report_json(report, &text, NULL) == P2PSAFE_OK ? json_loads(text, 0, NULL) : NULL;
+	const json_t *decision = json_object_get(json, "decision");
+	const json_t *vetoes = json_object_get(decision, "vetoes");
+	for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_MULTICAST; c++) {
+		const json_t *consumer = json_object_get(json_object_get(decision, "consumers"), p2psafe_consumer_name(c));
+		size_t i;
+		json_t *name;
+		v->denied[c] = !json_is_array(vetoes);
+		json_array_foreach(vetoes, i, name)
+		{
+			if (p2psafe_consumer_from_name(json_string_value(name)) == c)
+				v->denied[c] = 1;
+		}
+		v->enforced[c] = json_array_size(json_object_get(consumer, "enforced_by")) > 0;
+	}
+	json_decref(json);
+	p2psafe_string_free(text);
+}
+
 static int load_report(struct cli_veto *v, const p2psafe_report *report)
 {
-	/* one GPU and no other: nobody to be kept apart */
-	int nothing_to_veto = p2psafe_report_exit_code(report) == 0 && p2psafe_report_pair_count(report) == 0;
-	for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_MULTICAST; c++) {
-		struct p2psafe_consumer_info info = {.size = sizeof(info)};
-		if (p2psafe_report_consumer(report, c, &info) != P2PSAFE_OK)
-			info.allowed = 0;
-		v->denied[c] = info.allowed == 0 && !nothing_to_veto;
-	}
+	load_vetoes(v, report);
 	int32_t count = p2psafe_report_setting_count(report);
 	for (int32_t i = 0; i < count; i++) {
 		struct p2psafe_setting s = {.size = sizeof(s)};
@@ -131,23 +148,16 @@ static int has_argument(char *const *command, const char *name)
 	return 0;
 }
 
-static int enforced_here(const struct cli_setting *s, char *const *command)
-{
-	if (s->kind == P2PSAFE_SETTING_ARGUMENT)
-		return has_argument(command, s->name);
-	return s->applied && (s->kind == P2PSAFE_SETTING_ENV || s->kind == P2PSAFE_SETTING_UNSET);
-}
-
 int cli_veto_unenforced(const struct cli_veto *v, char *const *command)
 {
 	int unenforced = 0;
 	for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_MULTICAST; c++) {
-		int enforced = 0;
+		int enforced = v->enforced[c];
 		for (size_t i = 0; v->denied[c] && i < v->count; i++) {
 			const struct cli_setting *s = &v->settings[i];
-			if (s->consumer != c)
+			if (s->consumer != c || s->applied)
 				continue;
-			if (enforced_here(s, command))
+			if (s->kind == P2PSAFE_SETTING_ARGUMENT && has_argument(command, s->name))
 				enforced = 1;
 			else
 				cli_say("veto of %s: to be done by you: %s: %s%s%s%s%s", p2psafe_consumer_name(c),
@@ -155,7 +165,7 @@ int cli_veto_unenforced(const struct cli_veto *v, char *const *command)
 				        s->why[0] != '\0' ? ": " : "", s->why);
 		}
 		if (v->denied[c] && !enforced) {
-			cli_say("veto of %s is enforced by nothing in this environment", p2psafe_consumer_name(c));
+			cli_say("veto of %s: nothing in this environment enforces it for every program", p2psafe_consumer_name(c));
 			unenforced++;
 		}
 	}

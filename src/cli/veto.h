@@ -17,7 +17,8 @@ struct cli_setting {
 struct cli_veto {
 	struct cli_setting *settings;
 	size_t count;
-	int denied[P2PSAFE_CONSUMER_MULTICAST + 1]; /* consumers that are vetoed */
+	int denied[P2PSAFE_CONSUMER_MULTICAST + 1];   /* consumers that are vetoed */
+	int enforced[P2PSAFE_CONSUMER_MULTICAST + 1]; /* those that a setting alone makes obey; none without a report */
 };
 
 /* Settings of the report; report NULL: the full veto of the library. Returns 1, or 0 when out of memory or when the library
