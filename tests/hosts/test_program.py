@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""The program as people and scripts meet it: wrong options, readable output, terminals, `env`, `run` and `cache`.
+
+usage: test_program.py PATH_OF_P2PSAFE
+"""
+
+import json
+import os
+import pathlib
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+HOSTS = pathlib.Path(__file__).resolve().parent
+FOUNDING = str(HOSTS / "s01-founding-host")
+HEALTHY = str(HOSTS / "ok-2xh200-nvlink")
+COMMANDS = ("probe", "test", "decide", "env", "run", "cache", "help")
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.cache = pathlib.Path(scratch.name) / "cache"
+        self.cache.mkdir(mode=0o700)
+
+    def environment(self, extra):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("P2PSAFE_", "CUDA_", "NCCL_", "XDG_", "COLUMNS"))}
+        env.update({"P2PSAFE_CACHE": str(self.cache), "HOME": str(self.cache.parent), "TERM": "xterm"})
+        env.update(extra)
+        return env
+
+    def run_program(self, *words, **extra):
+        done = subprocess.run([PROGRAM, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                              env=self.environment(extra), timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+
+class Usage(Program):
+    def refused(self, words, *expected):
+        code, out, err = self.run_program(*words)
+        self.assertEqual(code, 2, (words, out, err))
+        self.assertEqual(out, "")
+        self.assertEqual(len(err.splitlines()), 1, err)
+        for text in expected:
+            self.assertIn(text, err)
+
+    def test_the_option_and_what_was_expected_are_named(self):
+        self.refused(["tset"], "'tset'", "help")
+        self.refused(["test", "--jsn"], "'--jsn'", "--json")
+        self.refused(["--jsn", "test"], "'--jsn'")
+        self.refused(["test", "--gpus"], "--gpus", "LIST")
+        self.refused(["test", "--gpus="], "--gpus", "LIST")
+        self.refused(["test", "--gpus", "--json"], "--gpus", "LIST")
+        self.refused(["test", "--gpus", "0", "--gpus", "1"], "--gpus", "twice")
+        self.refused(["test", "--json=1"], "--json", "no value")
+        self.refused(["test", "--level", "fast"], "--level", "quick|standard|thorough", "'fast'")
+        self.refused(["test", "extra"], "'extra'")
+        self.refused(["env", "--format", "yaml"], "--format", "kubernetes", "'yaml'")
+        self.refused(["env", "--soak", "3"], "--soak", "p2psafe env")
+        self.refused(["decide", "--keep-going"], "--keep-going", "p2psafe decide")
+        self.refused(["test", "--soak", "3"], "--soak", "thorough")
+        self.refused(["test", "--", "x"], "'--'")
+        self.refused(["run"], "needs a command")
+        self.refused(["run", "--"], "needs a command")
+        self.refused(["cache"], "show, clear, path")
+        self.refused(["cache", "foo"], "'foo'")
+        self.refused(["help", "foo"], "'foo'")
+
+    def test_seconds(self):
+        for bad in ("0", "-1", "x", "1x", "", ".", "1.", "1.2.3", "1.2345", "604801", "99999999999999999999", "1e3", "0.000"):
+            self.refused(["test", "--deadline=" + bad], "--deadline")
+
+    def test_no_command(self):
+        code, out, err = self.run_program()
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("usage: p2psafe COMMAND", err)
+
+    def test_help_and_version(self):
+        code, out, err = self.run_program("--version")
+        self.assertEqual((code, err), (0, ""))
+        self.assertRegex(out, r"^p2psafe \d+\.\d+\.\d+\n$")
+        code, out, err = self.run_program("help")
+        self.assertEqual((code, err), (0, ""))
+        for command in COMMANDS:
+            self.assertRegex(out, rf"(?m)^  {command}\b")
+            for words in (["help", command], [command, "--help"], ["-h", command]):
+                code, text, err = self.run_program(*words)
+                self.assertEqual((code, err), (0, ""), words)
+                self.assertIn("--help", text)
+        for later in ("explain", "merge", "gather"):
+            self.assertNotIn(later, out)
+
+    def test_what_does_not_fit_the_machine(self):
+        self.refused(["test", "--host", "/nonexistent"], "/nonexistent")
+        self.refused(["test", "--host", FOUNDING, "--gpus", "0000:ff:00.0"], "0000:ff:00.0")
+        self.refused(["test", "--host", FOUNDING, "--gpus", "0000:01:00.0,0000:01:00.0"], "0000:01:00.0")
+
+
+class Readable(Program):
+    def test_founding_host(self):
+        code, out, err = self.run_program("--host", FOUNDING, "test", "--no-measure")
+        self.assertEqual((code, err), (1, ""))
+        self.assertIn("SIMULATED", out.splitlines()[0])
+        self.assertNotIn("\033", out)
+        self.assertIn("590.48.01", out)
+        self.assertRegex(out, r"(?m)^IOMMU +translated")
+        self.assertRegex(out, r"(?m)^ +src\\dst +0 +1 +2 +3$")
+        self.assertRegex(out, r"(?m)^ +0 +- +CORRUPT +CORRUPT +CORRUPT$")
+        self.assertRegex(out, r"(?m)^ +3 +CORRUPT +CORRUPT +CORRUPT +-$")
+        self.assertRegex(out, r"(?m)^ +\d +0000:f1:00\.0 .*not_ours")
+        self.assertIn("dropped", out)
+        self.assertRegex(out, r"(?m)^  transport +HOST_STAGED$")
+        self.assertIn("NCCL_P2P_DISABLE=1", out)
+        self.assertIn("--disable-custom-all-reduce", out)
+        self.assertIn("NOT PROVEN SAFE", out.splitlines()[-2] + out.splitlines()[-1])
+        self.assertIn("SIMULATED", out.splitlines()[-2] + out.splitlines()[-1])
+
+    def test_ok_says_what_it_rests_on(self):
+        code, out, err = self.run_program("--host", HEALTHY, "test", "--level", "quick")
+        self.assertEqual((code, err), (0, ""))
+        text = " ".join(out.split())
+        self.assertRegex(text, r"2 of 2 directions are OK at level quick: each moved at least \S+ \S+ in [1-9]\d* rounds")
+        self.assertRegex(text, r"touched \S+ \S+ of \S+ \S+ of its owner's memory")
+        self.assertRegex(text, r"not tested: .*load, sweep.*multicast")
+        self.assertRegex(out, r"(?m)^  nccl_p2p +allowed +OK$")
+        self.assertRegex(out, r"(?m)^  multicast +left as is")
+        self.assertIn("SAFE: every pair was proven", text)
+
+    def test_probe_promises_nothing(self):
+        _, out, err = self.run_program("--host", HEALTHY, "probe")
+        self.assertEqual(err, "")
+        self.assertIn("nothing is transferred", out)
+        self.assertRegex(out, r"(?m)^ +0 +- +UNTESTED$")
+        self.assertNotIn("What OK rests on", out)
+
+    def test_narrow_matrix(self):
+        _, out, _ = self.run_program("--host", str(HOSTS / "ok-8xpcie"), "probe", COLUMNS="40")
+        matrix = out[out.index("src\\dst"):out.index("only OK is a pass")].splitlines()
+        self.assertLessEqual(max(map(len, matrix)), 40)
+        self.assertEqual(sum("src\\dst" in line for line in matrix), 2)
+        self.assertEqual(out.count(" unt"), 8 * 7 + 1)
+
+    def test_nothing_to_test(self):
+        for host, code, sentence in (("no-gpu", 3, "no NVIDIA GPU"), ("no-driver", 3, "driver"), ("one-gpu", 0, "one GPU"),
+                                     ("driver-too-old", 3, "driver")):
+            found, out, err = self.run_program("--host", str(HOSTS / host), "test")
+            self.assertEqual((found, err), (code, ""), host)
+            self.assertIn(sentence, out[out.rindex("SIMULATED"):], host)
+
+    def test_no_helper(self):
+        code, out, err = self.run_program("--host", HEALTHY, "--helper", "/nonexistent/p2psafe-helper", "test")
+        self.assertEqual((code, err), (3, ""))
+        self.assertIn("HELPER_MISSING", out)
+        self.assertIn("p2psafe-helper is missing", out)
+
+    def test_a_full_disk_is_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for words in (["--host", FOUNDING, "probe"], ["--host", FOUNDING, "probe", "--json"], ["help"], ["--version"]):
+                done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                                      env=self.environment({}))
+                self.assertEqual(done.returncode, 4, words)
+                self.assertIn("No space left", done.stderr)
+
+
+class Terminal(Program):
+    def on_terminal(self, *words, **extra):
+        """What a terminal sees: standard output and error together."""
+        pid, master = pty.fork()
+        if pid == 0:
+            os.execve(PROGRAM, [PROGRAM, *words], self.environment(extra))
+        seen = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            seen += piece
+        os.close(master)
+        os.waitpid(pid, 0)
+        return seen.decode("utf-8", "replace")
+
+    def test_colour_and_progress(self):
+        text = self.on_terminal("--host", FOUNDING, "test", "--no-measure")
+        self.assertIn("\033[1;31mCORRUPT\033[0m", text)
+        self.assertRegex(text, r"\r\033\[K\w")
+        self.assertNotRegex(text[text.index("SIMULATED"):], r"\r\033\[K")
+
+    def test_no_colour(self):
+        for extra in ({"NO_COLOR": "1"}, {"NO_COLOR": ""}, {"TERM": "dumb"}):
+            text = self.on_terminal("--host", FOUNDING, "probe", **extra)
+            self.assertIsNone(re.search(r"\033\[[0-9;]*m", text), extra)
+
+
+class Settings(Program):
+    def test_env_formats(self):
+        for name in ("shell", "docker", "systemd", "kubernetes", "nccl-conf", "json"):
+            code, out, err = self.run_program("--host", FOUNDING, "env", "--format", name)
+            self.assertEqual(code, 0, name)
+            self.assertIn("NCCL_P2P_DISABLE", out, name)
+            self.assertEqual(len(err.splitlines()), 1, err)
+            self.assertIn("SIMULATED", err)
+            self.assertNotIn("GGML_CUDA_P2P=", out, name)
+        self.assertTrue(all("name" in entry for entry in json.loads(self.run_program("--host", FOUNDING, "env", "--format", "json")[1])))
+
+    def test_shell_evaluates(self):
+        _, out, _ = self.run_program("--host", FOUNDING, "env")
+        done = subprocess.run(["/bin/sh", "-euc", f"GGML_CUDA_P2P=1; {out}\necho $NCCL_P2P_DISABLE ${{GGML_CUDA_P2P-unset}}"],
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "1 unset\n")
+
+    def test_without_a_report_everything_is_vetoed(self):
+        code, out, err = self.run_program("--host", "/nonexistent", "env")
+        self.assertEqual(code, 2)
+        self.assertIn("NCCL_P2P_DISABLE", out)
+        self.assertIn("full veto", err)
+        code, out, err = self.run_program("--host", "/nonexistent", "run", "--", "/usr/bin/env")
+        self.assertEqual(code, 0)
+        self.assertIn("NCCL_P2P_DISABLE=1\n", out)
+        self.assertIn("NCCL_WIN_ENABLE=0\n", out)
+        self.assertIn("every veto is set", err)
+
+    def test_run_is_a_shell_to_its_command(self):
+        host = ["--host", HEALTHY, "run"]
+        self.assertEqual(self.run_program(*host, "sh", "-c", "exit 7")[0], 7)
+        self.assertEqual(self.run_program(*host, "--", "sh", "-c", "exit 7")[0], 7)
+        self.assertEqual(self.run_program(*host, "sh", "-c", "kill -9 $$")[0], -9)
+        self.assertEqual(self.run_program(*host, "--", "/nonexistent")[0], 127)
+        self.assertEqual(self.run_program(*host, "--", "/")[0], 126)
+        self.assertEqual(self.run_program(*host, "printf", "%s|", "--json", "--", "-h", "a b")[1], "--json|--|-h|a b|")
+
+    def test_the_user_keeps_his_own_settings_without_a_veto(self):
+        mine = {"NCCL_P2P_DISABLE": "1", "NCCL_P2P_LEVEL": "PIX", "GGML_CUDA_P2P": "1"}
+        _, out, _ = self.run_program("--host", HEALTHY, "run", "/usr/bin/env", **mine)
+        for name, value in mine.items():
+            self.assertIn(f"{name}={value}\n", out)
+
+    def test_require_enforced(self):
+        words = ["--host", FOUNDING, "run", "--require-enforced", "--", "echo", "started"]
+        code, out, err = self.run_program(*words)
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("veto of custom_all_reduce", err)
+        self.assertIn("is not executed", err)
+        code, out, err = self.run_program(*words, "--disable-custom-all-reduce")
+        self.assertNotIn("veto of custom_all_reduce: nothing", err)
+        code, out, _ = self.run_program("--host", HEALTHY, "run", "--require-enforced", "--", "echo", "started")
+        self.assertEqual((code, out), (0, "started\n"))
+
+
+class Cache(Program):
+    def test_path_show_clear(self):
+        code, out, err = self.run_program("--host", HEALTHY, "cache", "path")
+        self.assertEqual((code, out.strip(), err), (0, str(self.cache), ""))
+        code, out, err = self.run_program("--host", HEALTHY, "cache", "show")
+        self.assertEqual((code, out), (0, ""))
+        self.assertIn("nothing is kept", err)
+        self.assertEqual(self.run_program("--host", HEALTHY, "test", "--level", "quick")[0], 0)
+        code, out, err = self.run_program("--host", HEALTHY, "cache", "show")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("valid", json.loads(out))
+        code, out, _ = self.run_program("--host", HEALTHY, "cache", "clear")
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"^[1-9]\d* files? removed\n$")
+        self.assertIn("nothing is kept", self.run_program("--host", HEALTHY, "cache", "show")[2])
+
+    def test_log_level_is_checked(self):
+        code, _, err = self.run_program("--host", HEALTHY, "probe", P2PSAFE_LOG="loud")
+        self.assertNotEqual(code, 2)
+        self.assertIn("'loud'", err)
+
+
+if __name__ == "__main__":
+    PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()
