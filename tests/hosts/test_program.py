@@ -95,6 +95,16 @@ class Usage(Program):
         for later in ("explain", "merge", "gather"):
             self.assertNotIn(later, out)
 
+    def test_the_manual_page_is_complete(self):
+        manual = (HOSTS.parents[1] / "docs/man/p2psafe.1").read_text(encoding="utf-8").replace("\\-", "-")
+        _, out, _ = self.run_program("help")
+        options = re.findall(r"(?m)^  (--[a-z-]+)", out)
+        self.assertGreater(len(options), 15)
+        for word in (*options, *COMMANDS):
+            self.assertIn(word, manual)
+        for word in re.findall(r"--[a-z]+(?:-[a-z]+)*", manual):
+            self.assertIn(word, options + ["--tensor-parallel-size", "--env-file"])
+
     def test_what_does_not_fit_the_machine(self):
         self.refused(["test", "--host", "/nonexistent"], "/nonexistent")
         self.refused(["test", "--host", FOUNDING, "--gpus", "0000:ff:00.0"], "0000:ff:00.0")
