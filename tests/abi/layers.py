@@ -21,8 +21,8 @@ MAY_INCLUDE = {
     "lib/choose": {"lib/core", "lib/evidence", "lib/score", "lib/rules"},
     "lib/inventory": {"lib/core", "lib/evidence"},
     "lib/iommu": {"lib/core", "lib/evidence", "lib/inventory"},
-    "lib/emit": {"lib/core", "lib/evidence"},
-    "lib/ipc": {"lib/core"},
+    "lib/emit": {"lib/core", "lib/evidence", "lib/rules", "lib/ipc"},
+    "lib/ipc": {"lib/core", "lib/inventory"},
     "lib/kept": {"lib/core", "lib/evidence", "lib/emit", "lib/inventory", "lib/ipc"},
     "lib/api": {"*"},
     "helper": {"lib/core", "lib/evidence", "lib/ipc"},
@@ -33,6 +33,7 @@ MAY_INCLUDE = {
 # What others may see of an area that two programs share.
 SHARED_FILES = {
     ("helper", "lib/ipc"): {"proto.h", "proto.def", "codec.h", "codec_struct.h", "codec_table.h"},
+    ("lib/emit", "lib/ipc"): {"proto.h"},  # the version text
     ("sim", "lib/ipc"): {"codec.h", "codec_struct.h", "codec_table.h"},
     ("sim", "helper"): {"kernels.h", "control.h", "cuda_abi.h", "nvml_abi.h", "cuda_syms.def"},
 }

@@ -23,7 +23,19 @@ _READERS = ("libcuda.so", "libnccl.so")
 
 #: Every veto that an environment can carry, for when not even the library is there. The library's own list is used
 #: whenever it can be loaded; a test holds the two together. None: the variable is removed.
-FULL_VETO: Dict[str, Optional[str]] = {}
+FULL_VETO: Dict[str, Optional[str]] = {
+    "NCCL_P2P_DISABLE": "1",
+    "NCCL_WIN_ENABLE": "0",
+    "VLLM_ALLREDUCE_USE_SYMM_MEM": "0",
+    "VLLM_USE_NCCL_SYMM_MEM": "0",
+    "VLLM_ALLREDUCE_USE_FLASHINFER": "0",
+    "ENABLE_INTRA_NODE_COMM": None,
+    "NCCL_NVLS_ENABLE": "0",
+    "VLLM_SKIP_P2P_CHECK": "0",
+    "GGML_CUDA_P2P": None,
+    "EXLLAMA_NO_P2P_COPY": "1",
+    "UNSLOTH_DISABLE_DC_P2P": "1",
+}
 
 
 @dataclass(frozen=True)
@@ -81,16 +93,22 @@ def _full_veto(library: Optional[PathLike]) -> Dict[str, Optional[str]]:
     """The library's own full veto; ours if it cannot be asked."""
     try:
         return parse_env_json(env_text(load(library), None, "json"))
-    except (LibraryError, P2PSafeError, ValueError):
+    except (LibraryError, P2PSafeError, ValueError, KeyError, TypeError):
         return dict(FULL_VETO)
 
 
 def parse_env_json(text: str) -> Dict[str, Optional[str]]:
-    """Variables of the json format: name -> value, None to remove it."""
-    data = json.loads(text)
+    """Variables of the json format, which lists settings: name -> value, None to remove it."""
     variables: Dict[str, Optional[str]] = {}
-    for name, value in data.items():
-        variables[name] = value
+    for setting in json.loads(text):
+        if not setting["applied"]:
+            continue
+        if setting["kind"] == "unset":
+            variables[setting["name"]] = None
+        elif setting["kind"] == "env":
+            variables[setting["name"]] = setting["value"]
+    if not variables:
+        raise ValueError("the full veto is empty")
     return variables
 
 
