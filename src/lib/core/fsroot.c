@@ -127,6 +127,34 @@ enum p2s_read p2s_fsroot_read(const struct p2s_fsroot *root, const char *path, c
 	return P2S_READ_OK;
 }
 
+enum p2s_read p2s_fsroot_head(const struct p2s_fsroot *root, const char *path, char *buf, size_t cap)
+{
+	struct stat st;
+	size_t n = 0;
+	int e = 0;
+	int fd = open_below(root, path, O_RDONLY);
+
+	buf[0] = '\0';
+	if (fd < 0)
+		return classify(errno);
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		e = EINVAL;
+	while (e == 0 && n < cap - 1) {
+		ssize_t r = read(fd, buf + n, cap - 1 - n);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			e = errno;
+		if (r <= 0)
+			break;
+		n += (size_t)r;
+	}
+	close(fd);
+	buf[e == 0 ? n : 0] = '\0';
+	return e == 0 ? P2S_READ_OK : classify(e);
+}
+
 enum p2s_read p2s_fsroot_line(const struct p2s_fsroot *root, const char *path, char *buf, size_t cap)
 {
 	size_t len;

@@ -28,7 +28,9 @@ void p2s_fsroot_close(struct p2s_fsroot *root);
  * A longer file is P2S_READ_ERROR. errno_out (may be NULL) gets the errno behind it. */
 enum p2s_read p2s_fsroot_read(const struct p2s_fsroot *root, const char *path, char *buf, size_t cap, size_t *len,
                               int *errno_out);
-/* The same, with surrounding white space removed: for sysfs attributes. */
+/* Reads at most the first cap-1 bytes of a file that may be longer (/proc/cpuinfo) and ends them with NUL. */
+enum p2s_read p2s_fsroot_head(const struct p2s_fsroot *root, const char *path, char *buf, size_t cap);
+/* A whole file with surrounding white space removed: for sysfs attributes. */
 enum p2s_read p2s_fsroot_line(const struct p2s_fsroot *root, const char *path, char *buf, size_t cap);
 /* Reads an unsigned number in C notation (0x..., decimal). */
 enum p2s_read p2s_fsroot_u64(const struct p2s_fsroot *root, const char *path, uint64_t *out);

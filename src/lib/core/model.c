@@ -123,6 +123,34 @@ int32_t p2s_model_make_pairs(struct p2s_model *m)
 	return 1;
 }
 
+static int32_t inside(const struct p2s_model *m, int32_t a, int32_t b)
+{
+	return m->gpus[a].in_group && m->gpus[b].in_group;
+}
+
+void p2s_model_drop_outsiders(struct p2s_model *m)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->pair_count; i++) {
+		if (inside(m, m->pairs[i].src, m->pairs[i].dst)) {
+			m->pairs[n++] = m->pairs[i];
+			continue;
+		}
+		free(m->pairs[i].legs);
+		free(m->pairs[i].sizes);
+	}
+	m->pair_count = n;
+	n = 0;
+	for (size_t i = 0; i < m->staged_count; i++) {
+		if (inside(m, m->staged[i].a, m->staged[i].b))
+			m->staged[n++] = m->staged[i];
+		else
+			free(m->staged[i].sizes);
+	}
+	m->staged_count = n;
+}
+
 struct p2s_leg *p2s_model_leg(struct p2s_pair *pair, int32_t leg, int32_t mapping)
 {
 	struct p2s_leg *l;

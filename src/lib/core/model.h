@@ -216,6 +216,8 @@ struct p2s_pair *p2s_model_pair(struct p2s_model *m, int32_t src, int32_t dst);
 const struct p2s_pair *p2s_model_pair_const(const struct p2s_model *m, int32_t src, int32_t dst);
 /* Makes all directed pairs and unordered staged entries of the GPUs with in_group set, all UNTESTED. */
 int32_t p2s_model_make_pairs(struct p2s_model *m);
+/* Removes the pairs and staged entries of GPUs that have left the group (in_group 0). */
+void p2s_model_drop_outsiders(struct p2s_model *m);
 /* The leg entry of a pair, made (UNTESTED) if absent; NULL when out of memory. */
 struct p2s_leg *p2s_model_leg(struct p2s_pair *pair, int32_t leg, int32_t mapping);
 /* Finds the finding (code, subject) or appends it, then appends one piece of evidence (source NULL: none). */

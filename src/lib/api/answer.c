@@ -1,0 +1,133 @@
+#include "api/answer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "choose/choose.h"
+#include "emit/emit.h"
+#include "iommu/iommu.h"
+#include "ipc/codec.h"
+#include "ipc/proto.h"
+#include "rules/rules.h"
+
+int32_t p2s_answer_oom(struct p2s_session *s)
+{
+	return p2s_fault_set(&s->fault, P2PSAFE_E_NOMEM, 0, "out of memory");
+}
+
+int32_t p2s_answer_look(struct p2s_session *s, struct p2s_model *m, enum p2s_scope scope)
+{
+	m->level = s->request.level;
+	m->simulated = s->request.simulated;
+	m->created_unix = (int64_t)time(NULL);
+	p2s_host_read(&s->root, &s->seam, m, &s->host);
+	if (!p2s_inventory_read(&s->root, m, scope))
+		return p2s_answer_oom(s);
+	if (scope == P2S_SCOPE_BOUND)
+		return 0;
+	p2s_host_read_more(&s->root, &s->seam, m);
+	return p2s_iommu_judge(&s->root, m) ? 0 : p2s_answer_oom(s);
+}
+
+static int32_t nothing(struct p2s_session *s, struct p2s_model *m, const char *code, const char *source, const char *text)
+{
+	m->nothing_tested = 1;
+	return p2s_model_find(m, code, P2PSAFE_SEVERITY_ERROR, P2PSAFE_CONFIDENCE_HIGH, -1, -1, source, text) ? 0 : p2s_answer_oom(s);
+}
+
+static int32_t no_group(struct p2s_session *s, struct p2s_model *m)
+{
+	size_t bound = 0;
+	char text[160];
+
+	for (size_t i = 0; i < m->gpu_count; i++)
+		bound += p2s_inventory_bound(&m->gpus[i]) != 0;
+	if (m->gpu_count == 0)
+		return nothing(s, m, "NO_GPU", "/sys/bus/pci/devices", "no NVIDIA display function");
+	if (bound == 0) {
+		snprintf(text, sizeof text, "%zu NVIDIA GPUs, none bound to the nvidia driver", m->gpu_count);
+		return nothing(s, m, "NO_DRIVER", "/sys/bus/pci/devices", text);
+	}
+	snprintf(text, sizeof text, "%zu GPUs bound to nvidia, no device node that this process may open", bound);
+	return nothing(s, m, "NO_DEVICE_ACCESS", "/dev", text);
+}
+
+static int32_t invisible(struct p2s_session *s, struct p2s_model *m)
+{
+	size_t bound = 0;
+	size_t sure = 0;
+	char text[160];
+
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		bound += p2s_inventory_bound(&m->gpus[i]) != 0;
+		sure += m->gpus[i].in_group != 0;
+	}
+	/* While minors are unknown nobody can say which one is ours: then none is named. */
+	for (size_t i = 0; i < m->gpu_count && sure != 1; i++)
+		m->gpus[i].in_group = 0;
+	snprintf(text, sizeof text, "one device node can be opened; the driver holds %zu GPUs", bound);
+	return nothing(s, m, "PEER_INVISIBLE", "/dev", text);
+}
+
+int32_t p2s_answer_group(struct p2s_session *s, struct p2s_model *m, int32_t cuda_asked, enum p2s_group *group)
+{
+	int32_t pending = 0;
+	int32_t rc;
+
+	*group = p2s_group_judge(&s->root, &s->seam, m, cuda_asked);
+	if (*group == P2S_GROUP_NONE || *group == P2S_GROUP_INVISIBLE) {
+		/* A list that names no GPU of this machine is the caller's mistake whatever the machine is like. */
+		if (s->request.gpus != NULL && *group == P2S_GROUP_NONE && m->gpu_count == 0)
+			return p2s_group_narrow(m, s->request.gpus, NULL, &s->fault);
+		return *group == P2S_GROUP_NONE ? no_group(s, m) : invisible(s, m);
+	}
+	rc = p2s_group_narrow(m, s->request.gpus, cuda_asked ? NULL : &pending, &s->fault);
+	if (rc != 0)
+		return rc;
+	if (*group == P2S_GROUP_TESTABLE && !pending && p2s_group_size(m) == 1)
+		*group = P2S_GROUP_SINGLE;
+	m->single_gpu = *group == P2S_GROUP_SINGLE;
+	if (m->single_gpu && !p2s_model_find(m, "SINGLE_GPU", P2PSAFE_SEVERITY_INFO, P2PSAFE_CONFIDENCE_HIGH, -1, -1,
+	                                     "/sys/bus/pci/devices", "one GPU: there is no peer to test"))
+		return p2s_answer_oom(s);
+	return 0;
+}
+
+int32_t p2s_answer_run(struct p2s_session *s, struct p2s_model *m, int32_t mode, p2s_risk_fn risk, void *user,
+                       struct p2s_run_result *result)
+{
+	struct p2s_run_args args = {.request = &s->request,
+	                            .seam = &s->seam,
+	                            .log = s->log,
+	                            .mode = mode,
+	                            .deadline_ns = p2s_session_deadline(s, m->gpu_count),
+	                            .risk = risk,
+	                            .user = user};
+	enum p2s_group group;
+	int32_t rc;
+
+	memset(result, 0, sizeof *result);
+	if (!p2s_model_make_pairs(m) || !p2s_run(m, &args, result))
+		return p2s_answer_oom(s);
+	/* The driver named minors and UUIDs: now it can be said whose GPUs these are. */
+	if (result->cuda_asked) {
+		rc = p2s_answer_group(s, m, 1, &group);
+		if (rc != 0)
+			return rc;
+		p2s_model_drop_outsiders(m);
+	}
+	return 0;
+}
+
+int32_t p2s_answer_finish(struct p2s_session *s, struct p2s_model *m, const struct p2s_matrix *kept)
+{
+	int32_t pass = (s->request.flags & P2PSAFE_FLAG_PASS_UNTESTED) != 0;
+
+	if (!p2s_rules_judge(m, kept) || !p2s_choose(m))
+		return p2s_answer_oom(s);
+	p2s_choose_ordinals(m, s->request.visible, s->request.device_order);
+	if (!p2s_emit_settings(m, pass) || !p2s_model_add_timing(m, "total", (p2s_now_ns() - s->start_ns) / 1000000))
+		return p2s_answer_oom(s);
+	return 0;
+}

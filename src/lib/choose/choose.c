@@ -1,0 +1,48 @@
+#include "choose/choose.h"
+
+static int32_t staged_verdict(const struct p2s_model *m, int32_t a, int32_t b)
+{
+	for (size_t i = 0; i < m->staged_count; i++)
+		if ((m->staged[i].a == a && m->staged[i].b == b) || (m->staged[i].a == b && m->staged[i].b == a))
+			return m->staged[i].verdict;
+	return P2PSAFE_VERDICT_UNTESTED;
+}
+
+/* A pair is unordered here: peers only if both directions are proven. */
+static int32_t transport_of(const struct p2s_model *m, const struct p2s_pair *p)
+{
+	const struct p2s_pair *back = p2s_model_pair_const(m, p->dst, p->src);
+
+	if (p->verdict == P2PSAFE_VERDICT_OK && back != NULL && back->verdict == P2PSAFE_VERDICT_OK)
+		return p->path == P2PSAFE_PATH_NVL || p->path == P2PSAFE_PATH_C2C ? P2PSAFE_TRANSPORT_NVLINK : P2PSAFE_TRANSPORT_PCIE;
+	switch (staged_verdict(m, p->src, p->dst)) {
+	case P2PSAFE_VERDICT_OK:
+	case P2PSAFE_VERDICT_DEGRADED:
+		return P2PSAFE_TRANSPORT_HOST_STAGED;
+	case P2PSAFE_VERDICT_UNTESTED:
+	case P2PSAFE_VERDICT_UNKNOWN:
+		return P2PSAFE_TRANSPORT_NONE; /* nothing is proven */
+	default:
+		return P2PSAFE_TRANSPORT_NET; /* even host memory is not right */
+	}
+}
+
+int32_t p2s_choose(struct p2s_model *m)
+{
+	int32_t worst = P2PSAFE_TRANSPORT_UNKNOWN;
+
+	for (size_t i = 0; i < m->pair_count; i++) {
+		m->pairs[i].transport = transport_of(m, &m->pairs[i]);
+		if (m->pairs[i].transport > worst) /* the constants are in order, best first */
+			worst = m->pairs[i].transport;
+	}
+	if (worst == P2PSAFE_TRANSPORT_UNKNOWN) {
+		/* No pair: one GPU talks to others over the network only; no GPU talks to nobody. */
+		worst = P2PSAFE_TRANSPORT_NONE;
+		for (size_t i = 0; i < m->gpu_count; i++)
+			if (m->gpus[i].in_group)
+				worst = P2PSAFE_TRANSPORT_NET;
+	}
+	m->transport = worst;
+	return p2s_choose_islands(m);
+}

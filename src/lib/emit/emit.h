@@ -1,0 +1,31 @@
+/* Settings that carry a veto to programs, and the report's text forms. No I/O. */
+#ifndef P2S_EMIT_EMIT_H
+#define P2S_EMIT_EMIT_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "core/model.h"
+
+/* Writes settings[] and consumers[].enforced_by for what is vetoed. Returns 1, 0 when out of memory. */
+int32_t p2s_emit_settings(struct p2s_model *m, int32_t pass_untested);
+/* The settings of a veto of everything, as when there is no report. Returns 1, 0 when out of memory. */
+int32_t p2s_emit_full_veto(struct p2s_model *m);
+/* settings[] as text in a P2PSAFE_FORMAT_*; malloc'd, NULL when out of memory or for an unknown format. */
+char *p2s_emit_text(const struct p2s_model *m, int32_t format);
+
+/* The report as a JSON tree, NULL when out of memory. */
+json_t *p2s_emit_report(const struct p2s_model *m, int32_t pass_untested);
+/* Parts of it that the kept record's decision shares. */
+json_t *p2s_emit_settings_json(const struct p2s_model *m);
+json_t *p2s_emit_text_or_null(const char *text);
+/* "src>dst leg mapping" */
+void p2s_emit_failed_leg(const struct p2s_model *m, const struct p2s_failed_leg *f, char *out, size_t cap);
+/* "host", "<bdf>" or "<bdf>><bdf>" */
+void p2s_emit_subject(const struct p2s_model *m, const struct p2s_finding *f, char *out, size_t cap);
+
+/* Reads a report written by p2s_emit_report() into an empty model: GPUs, pairs, legs, staged, findings, remedies, host and IOMMU. The decision is
+ * not read: it is made again from the legs. Returns 1, 0 when out of memory, -1 when the tree is not a report. */
+int32_t p2s_emit_parse(const json_t *report, struct p2s_model *m);
+
+#endif
