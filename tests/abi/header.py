@@ -60,3 +60,9 @@ def structs():
                 members.append(member.group(1))
         found[name] = members
     return found
+
+
+def opaque():
+    """Names of the handles: structs that are declared and never defined here."""
+    declared = re.findall(r"typedef\s+struct\s+(p2psafe_\w+)\s+p2psafe_\w+\s*;", text())
+    return [name for name in declared if name not in structs()]
