@@ -1,0 +1,41 @@
+/* Which fault of the plan hits a transfer, and which of its units. */
+#ifndef P2S_SIM_FAULT_H
+#define P2S_SIM_FAULT_H
+
+#include "sim/host.h"
+
+/* A transfer as the plan sees it: src accesses memory of dst. */
+struct sim_transfer {
+	int src;
+	int dst;
+	uint32_t op;      /* one SIM_OP_*; several: any of them */
+	uint32_t mapping; /* one SIM_MAP_*; 0: calls and copies without one */
+	uint64_t offset;  /* of its first byte in the owner's allocation */
+	uint64_t bytes;
+};
+
+/* A fault that applies to one transfer. fault NULL: none. */
+struct sim_hit {
+	const struct sim_fault *fault;
+	uint64_t salt;        /* of this transfer, for rate */
+	uint64_t granularity; /* bytes of a unit */
+};
+
+/* Finds the first fault that matches and counts the transfer. */
+struct sim_hit sim_fault_find(struct sim_host *h, const struct sim_transfer *t);
+/* The effect without counting; SIM_NONE. */
+int sim_fault_peek(const struct sim_host *h, const struct sim_transfer *t);
+/* 1 if the byte at this offset of the owner's allocation is hit. Whole units are hit or spared. */
+int sim_hit_at(const struct sim_hit *hit, uint64_t offset);
+/* 1 if every byte between from and to of the fault is hit, so that ranges can be handled whole. */
+int sim_hit_whole(const struct sim_hit *hit);
+/* 1 if some fault with this effect may meet the pair. */
+int sim_fault_plans(const struct sim_config *c, int effect, int src, int dst);
+/* The process dies as by a fault inside the driver. */
+void sim_fault_crash(void) __attribute__((noreturn));
+/* The calling thread never goes on. */
+void sim_fault_park(void) __attribute__((noreturn));
+/* For calls that move no bytes: 0 go on, else the CUresult to return. Crashes or blocks where the plan says so. */
+int sim_fault_call(struct sim_host *h, const struct sim_transfer *t);
+
+#endif

@@ -1,0 +1,155 @@
+#include "sim/ring.h"
+
+#include "sim/lock.h"
+
+#define WINDOW 48 /* how many of the oldest may overtake each other */
+
+static uint32_t next_random(struct sim_ring *r)
+{
+	uint32_t x = r->random ? r->random : 2463534242u;
+
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	return r->random = x;
+}
+
+static struct sim_posted *entry(struct sim_ring *r, uint32_t i)
+{
+	return &r->posted[(r->head + i) % SIM_RING];
+}
+
+/* Takes entry i out; the order of the others stays. */
+static void take_out(struct sim_ring *r, uint32_t i)
+{
+	for (; i > 0; i--)
+		*entry(r, i) = *entry(r, i - 1);
+	r->head = (r->head + 1) % SIM_RING;
+	__atomic_store_n(&r->count, r->count - 1, __ATOMIC_RELEASE);
+}
+
+static void land(struct sim_host *h, int dst, const struct sim_posted *p)
+{
+	sim_store_put(&h->memory[dst], p->phys, p->value, p->bytes);
+}
+
+/* Delivers one piece (granularity bytes) of the oldest epoch. The same address never goes back in time: of one piece,
+ * stores land in the order they were made, and none passes one that is not due yet. Returns 0 when nothing is due. */
+static int deliver(struct sim_host *h, struct sim_ring *r, int src, int dst, uint64_t now)
+{
+	const struct sim_link *link = &h->config.links[src][dst];
+	uint64_t granule, mask = ~((uint64_t)link->granularity - 1);
+	uint32_t epoch, i, n, pick, tries;
+
+	if (!r->count)
+		return 0;
+	epoch = entry(r, 0)->epoch;
+	for (n = 1; n < r->count && n < WINDOW && entry(r, n)->epoch == epoch; n++)
+		;
+	pick = link->reorder ? next_random(r) % n : 0;
+	for (tries = 0; tries < n; tries++, pick = (pick + 1) % n) {
+		int landed = 0;
+
+		granule = entry(r, pick)->phys & mask;
+		for (i = 0; i < n; i++) {
+			struct sim_posted p = *entry(r, i);
+
+			if ((p.phys & mask) != granule)
+				continue;
+			if (p.due_ns > now)
+				break;
+			land(h, dst, &p);
+			take_out(r, i);
+			landed = 1;
+			i--;
+			n--;
+		}
+		if (landed)
+			return 1;
+		if (!link->reorder)
+			return 0;
+	}
+	return 0;
+}
+
+void sim_ring_post(struct sim_host *h, int src, int dst, uint64_t phys, uint64_t value, unsigned bytes, uint64_t due_ns)
+{
+	struct sim_ring *r = &h->rings[sim_pair(h, src, dst)];
+	struct sim_posted *p;
+
+	sim_lock(&r->lock);
+	while (r->count >= SIM_RING - 1) {
+		if (!deliver(h, r, src, dst, sim_now())) {
+			sim_unlock(&r->lock);
+			sim_sleep_ns(20000);
+			sim_lock(&r->lock);
+		}
+	}
+	p = entry(r, r->count);
+	*p = (struct sim_posted){ phys, value, due_ns, r->epoch, (uint16_t)bytes, (uint16_t)src };
+	__atomic_store_n(&r->count, r->count + 1, __ATOMIC_RELEASE);
+	sim_unlock(&r->lock);
+}
+
+void sim_ring_fence(struct sim_host *h, int src, int dst)
+{
+	struct sim_ring *r = &h->rings[sim_pair(h, src, dst)];
+
+	sim_lock(&r->lock);
+	r->epoch++;
+	sim_unlock(&r->lock);
+}
+
+static uint32_t waiting(const struct sim_ring *r)
+{
+	return __atomic_load_n(&r->count, __ATOMIC_ACQUIRE);
+}
+
+void sim_ring_pump(struct sim_host *h, int dst)
+{
+	int s;
+
+	for (s = 0; s < h->config.gpu_count; s++) {
+		struct sim_ring *r = &h->rings[sim_pair(h, s, dst)];
+		uint32_t n;
+		uint64_t now;
+
+		if (!waiting(r) || !sim_trylock(&r->lock))
+			continue;
+		now = sim_now();
+		for (n = next_random(r) % 24; n > 0 && deliver(h, r, s, dst, now); n--)
+			;
+		sim_unlock(&r->lock);
+	}
+}
+
+void sim_ring_settle(struct sim_host *h, int dst)
+{
+	int s;
+
+	for (s = 0; s < h->config.gpu_count; s++) {
+		struct sim_ring *r = &h->rings[sim_pair(h, s, dst)];
+
+		if (!waiting(r))
+			continue;
+		sim_lock(&r->lock);
+		while (deliver(h, r, s, dst, sim_now()))
+			;
+		sim_unlock(&r->lock);
+	}
+}
+
+void sim_ring_drain(struct sim_host *h, int src, int dst)
+{
+	struct sim_ring *r = &h->rings[sim_pair(h, src, dst)];
+
+	while (waiting(r)) {
+		int any;
+
+		sim_lock(&r->lock);
+		any = deliver(h, r, src, dst, sim_now());
+		sim_unlock(&r->lock);
+		if (!any)
+			sim_sleep_ns(20000);
+	}
+}

@@ -1,0 +1,406 @@
+#include "sim/view.h"
+
+#include <string.h>
+
+#include "sim/lock.h"
+#include "sim/ring.h"
+
+#define ONES (~UINT64_C(0))
+#define NANS UINT64_C(0x7fc000007fc00000)
+
+int sim_view_remote(const struct sim_view *v)
+{
+	return !v->host_bytes && v->accessor != v->owner;
+}
+
+struct sim_store *sim_view_store(const struct sim_view *v)
+{
+	return &v->host->memory[v->owner];
+}
+
+struct sim_transfer sim_view_transfer(const struct sim_view *v, uint32_t op, uint64_t at, uint64_t bytes)
+{
+	return (struct sim_transfer){ v->accessor, v->owner, op, v->mapping, v->offset + at, bytes };
+}
+
+static struct sim_store *mirror(const struct sim_view *v)
+{
+	struct sim_store *m = &v->host->mirrors[sim_pair(v->host, v->accessor, v->owner)];
+
+	return m->chunks ? m : NULL;
+}
+
+/* Where a word of a hit range goes or comes from, apart from what its value becomes. NULL: nowhere. */
+struct place {
+	struct sim_store *store;
+	uint64_t phys;
+};
+
+static struct place elsewhere(struct sim_store *s, uint64_t phys, int64_t shift)
+{
+	uint64_t to = phys + (uint64_t)shift;
+
+	return to < s->bytes && to + 8 <= s->bytes ? (struct place){ s, to } : (struct place){ NULL, 0 };
+}
+
+/* Stores of a hit unit. */
+static struct place write_place(const struct sim_view *v, const struct sim_fault *f, uint64_t phys)
+{
+	struct sim_store *own = sim_view_store(v);
+
+	switch (f->effect) {
+	case SIM_DROP:
+	case SIM_STALE: /* the old bytes stay */
+	case SIM_HANG:
+		return (struct place){ NULL, 0 };
+	case SIM_MIRROR:
+		return (struct place){ mirror(v), phys };
+	case SIM_MISDIRECT:
+		return elsewhere(&v->host->memory[f->target], phys, f->shift);
+	case SIM_SHIFT:
+		return elsewhere(own, phys, f->shift);
+	default:
+		return (struct place){ own, phys };
+	}
+}
+
+/* Loads of a hit unit. drop: the register keeps what it had; bulk loads leave the destination as it is. */
+static struct place read_place(const struct sim_view *v, const struct sim_fault *f, uint64_t phys)
+{
+	struct sim_store *own = sim_view_store(v);
+
+	switch (f->effect) {
+	case SIM_DROP:
+	case SIM_HANG:
+		return (struct place){ NULL, 0 };
+	case SIM_STALE:
+		return (struct place){ &v->host->old[v->owner], phys };
+	case SIM_MIRROR:
+		return (struct place){ mirror(v), phys };
+	case SIM_MISDIRECT:
+		return elsewhere(&v->host->memory[f->target], phys, f->shift);
+	case SIM_SHIFT:
+		return elsewhere(own, phys, f->shift);
+	default:
+		return (struct place){ own, phys };
+	}
+}
+
+/* 1 if the effect replaces the value by *word. */
+static int constant(const struct sim_fault *f, uint64_t *word)
+{
+	*word = f->effect == SIM_ONES ? ONES : f->effect == SIM_NAN ? NANS : 0;
+	return f->effect == SIM_ZEROS || f->effect == SIM_ONES || f->effect == SIM_NAN;
+}
+
+/* Where undamaged loads come from: the accessor reads back what a private copy kept for it. */
+static struct sim_store *read_store(const struct sim_view *v, uint64_t phys)
+{
+	struct sim_store *m = sim_view_remote(v) ? mirror(v) : NULL;
+
+	return m && sim_store_present(m, phys) ? m : sim_view_store(v);
+}
+
+/* The source of a bulk write. */
+struct source {
+	const struct sim_view *view; /* NULL: a pattern or a constant */
+	int pattern;
+	uint64_t seed;
+	uint64_t from; /* byte offset in the pattern, or in the view */
+};
+
+static void write_plain(struct sim_store *to, uint64_t phys, const struct source *src, uint64_t skip, uint64_t len)
+{
+	if (!src->view) {
+		if (src->pattern && (phys - src->from - skip) % 8 == 0) {
+			sim_store_pattern(to, phys, len, src->seed, src->from + skip);
+		} else if (!src->pattern) {
+			sim_store_const(to, phys, len, src->seed);
+		} else {
+			struct sim_piece p = { SIM_CHUNK_PATTERN, src->seed, 0, NULL };
+			unsigned char bytes[4096];
+
+			while (len) {
+				uint64_t n = len < sizeof(bytes) ? len : sizeof(bytes);
+
+				sim_piece_bytes(&p, src->from + skip, bytes, n);
+				sim_store_write(to, phys, bytes, n);
+				phys += n;
+				skip += n;
+				len -= n;
+			}
+		}
+	} else if (src->view->host_bytes) {
+		sim_store_write(to, phys, src->view->host_bytes + src->from + skip, len);
+	} else {
+		uint64_t at = src->view->phys + src->from + skip;
+
+		/* In pieces, as a private copy may hold some chunks only. */
+		while (len) {
+			uint64_t n = SIM_CHUNK - at % SIM_CHUNK;
+
+			n = n < len && mirror(src->view) ? n : len;
+			sim_store_copy(to, phys, read_store(src->view, at), at, n);
+			phys += n;
+			at += n;
+			len -= n;
+		}
+	}
+}
+
+static void flip_range(struct sim_store *to, uint64_t phys, uint64_t len, uint64_t bits)
+{
+	unsigned char mask[8];
+	unsigned char byte;
+	uint64_t i;
+
+	memcpy(mask, &bits, 8);
+	/* One word of the unit, the first whole one; a shorter range gets the bits of its bytes. */
+	for (i = 0; i < len && i < 8 + (8 - phys % 8) % 8; i++) {
+		if (len >= 16 && i < (8 - phys % 8) % 8)
+			continue;
+		sim_store_read(to, phys + i, &byte, 1);
+		byte ^= mask[(phys + i) % 8];
+		sim_store_write(to, phys + i, &byte, 1);
+	}
+}
+
+/* Writes one hit stretch. */
+static void write_hit(const struct sim_view *v, const struct sim_hit *hit, uint64_t at, const struct source *src, uint64_t skip,
+                      uint64_t len)
+{
+	const struct sim_fault *f = hit->fault;
+	struct place p = write_place(v, f, v->phys + at);
+	uint64_t word;
+
+	if (!p.store)
+		return;
+	if (p.phys + len > p.store->bytes)
+		len = p.store->bytes - p.phys;
+	if (constant(f, &word)) {
+		sim_store_const(p.store, p.phys, len, word);
+		return;
+	}
+	write_plain(p.store, p.phys, src, skip, len);
+	if (f->effect == SIM_BIT_FLIP) {
+		uint64_t i, n;
+
+		for (i = 0; i < len; i += n) {
+			n = hit->granularity - (v->offset + at + i) % hit->granularity;
+			n = n < len - i ? n : len - i;
+			flip_range(p.store, p.phys + i, n, f->bits);
+		}
+	}
+}
+
+/* The next stretch from `at` that is all hit or all spared: its length. */
+static uint64_t stretch(const struct sim_hit *hit, uint64_t offset, uint64_t len, int *is_hit)
+{
+	const struct sim_fault *f = hit->fault;
+	uint64_t n, unit = hit->granularity, end = f->to ? (uint64_t)f->to : UINT64_MAX;
+
+	*is_hit = sim_hit_at(hit, offset);
+	if (sim_hit_whole(hit)) {
+		n = offset < (uint64_t)f->from ? (uint64_t)f->from - offset : offset < end ? end - offset : len;
+		return n < len ? n : len;
+	}
+	n = unit - offset % unit;
+	while (n < len && sim_hit_at(hit, offset + n) == *is_hit)
+		n += unit;
+	return n < len ? n : len;
+}
+
+static enum sim_outcome stop_effect(const struct sim_hit *hit, int *error)
+{
+	if (!hit->fault)
+		return SIM_OK;
+	switch (hit->fault->effect) {
+	case SIM_ERROR:
+		*error = (int)hit->fault->error;
+		return SIM_FAILED;
+	case SIM_CRASH:
+		sim_fault_crash();
+	case SIM_WEDGE:
+		return SIM_WEDGED;
+	default:
+		return SIM_OK;
+	}
+}
+
+/* A bulk write under a hit. */
+static enum sim_outcome write_under(const struct sim_view *v, const struct sim_hit *hit, uint64_t at, uint64_t len,
+                                    const struct source *src, int *error)
+{
+	enum sim_outcome stop = stop_effect(hit, error);
+	uint64_t done, n;
+
+	if (stop != SIM_OK)
+		return stop;
+	sim_ring_settle(v->host, v->owner);
+	if (!hit->fault) {
+		write_plain(sim_view_store(v), v->phys + at, src, 0, len);
+		return SIM_OK;
+	}
+	for (done = 0; done < len; done += n) {
+		int is_hit;
+
+		n = stretch(hit, v->offset + at + done, len - done, &is_hit);
+		if (is_hit)
+			write_hit(v, hit, at + done, src, done, n);
+		else
+			write_plain(sim_view_store(v), v->phys + at + done, src, done, n);
+	}
+	return SIM_OK;
+}
+
+static enum sim_outcome write_range(const struct sim_view *v, uint32_t op, uint64_t at, uint64_t len, const struct source *src,
+                                    int *error)
+{
+	struct sim_transfer t = sim_view_transfer(v, op, at, len);
+	struct sim_hit hit = { NULL, 0, 8 };
+
+	if (!len)
+		return SIM_OK;
+	if (op)
+		hit = sim_fault_find(v->host, &t);
+	return write_under(v, &hit, at, len, src, error);
+}
+
+/* The bytes that a remote read brings, written to `to` (local or host). */
+static void bring(const struct sim_view *to, uint64_t to_at, struct sim_store *from, uint64_t phys, uint64_t len)
+{
+	if (to->host_bytes)
+		sim_store_read(from, phys, to->host_bytes + to_at, len);
+	else
+		sim_store_copy(sim_view_store(to), to->phys + to_at, from, phys, len);
+}
+
+static void bring_view(const struct sim_view *to, uint64_t to_at, const struct sim_view *from, uint64_t at, uint64_t len)
+{
+	struct source src = { from, 0, 0, at };
+
+	if (to->host_bytes && from->host_bytes)
+		memmove(to->host_bytes + to_at, from->host_bytes + at, len);
+	else if (to->host_bytes)
+		bring(to, to_at, read_store(from, from->phys + at), from->phys + at, len);
+	else
+		write_plain(sim_view_store(to), to->phys + to_at, &src, 0, len);
+}
+
+static void bring_const(const struct sim_view *to, uint64_t to_at, uint64_t len, uint64_t word)
+{
+	uint64_t i;
+
+	for (i = 0; to->host_bytes && i < len; i++)
+		to->host_bytes[to_at + i] = (unsigned char)(word >> 8 * (i % 8));
+	if (!to->host_bytes)
+		sim_store_const(sim_view_store(to), to->phys + to_at, len, word);
+}
+
+static void read_hit(const struct sim_view *to, uint64_t to_at, const struct sim_view *from, uint64_t at, uint64_t len,
+                     const struct sim_hit *hit)
+{
+	struct place p = read_place(from, hit->fault, from->phys + at);
+	uint64_t word, i, n;
+
+	if (constant(hit->fault, &word)) {
+		bring_const(to, to_at, len, word);
+		return;
+	}
+	if (!p.store)
+		return;
+	if (p.phys + len > p.store->bytes)
+		len = p.store->bytes - p.phys;
+	bring(to, to_at, p.store, p.phys, len);
+	if (hit->fault->effect != SIM_BIT_FLIP || to->host_bytes)
+		return;
+	for (i = 0; i < len; i += n) {
+		n = hit->granularity - (from->offset + at + i) % hit->granularity;
+		n = n < len - i ? n : len - i;
+		flip_range(sim_view_store(to), to->phys + to_at + i, n, hit->fault->bits);
+	}
+}
+
+static enum sim_outcome read_under(const struct sim_view *to, uint64_t to_at, const struct sim_view *from, uint64_t at, uint64_t len,
+                                   const struct sim_hit *hit, int *error)
+{
+	enum sim_outcome stop = stop_effect(hit, error);
+	uint64_t done, n;
+
+	if (stop != SIM_OK || !len)
+		return stop;
+	if (!from->host_bytes)
+		sim_ring_settle(from->host, from->owner);
+	if (!hit->fault) {
+		bring_view(to, to_at, from, at, len);
+		return SIM_OK;
+	}
+	for (done = 0; done < len; done += n) {
+		int is_hit;
+
+		n = stretch(hit, from->offset + at + done, len - done, &is_hit);
+		if (is_hit)
+			read_hit(to, to_at + done, from, at + done, n, hit);
+		else
+			bring_view(to, to_at + done, from, at + done, n);
+	}
+	return SIM_OK;
+}
+
+struct sim_hit sim_view_copy_hit(const struct sim_view *to, const struct sim_view *from, uint64_t bytes)
+{
+	/* A copy of one word may be a flag: the plan can mean it by either name. */
+	uint32_t write_op = bytes == 8 ? SIM_OP_CE_WRITE | SIM_OP_FLAG : SIM_OP_CE_WRITE;
+	struct sim_transfer t;
+
+	if (sim_view_remote(to))
+		t = sim_view_transfer(to, write_op, 0, bytes);
+	else if (sim_view_remote(from))
+		t = sim_view_transfer(from, SIM_OP_CE_READ, 0, bytes);
+	else
+		return (struct sim_hit){ NULL, 0, 8 };
+	return sim_fault_find(to->host, &t);
+}
+
+enum sim_outcome sim_view_copy(const struct sim_view *to, const struct sim_view *from, uint64_t bytes, const struct sim_hit *hit,
+                               int *error)
+{
+	struct source src = { from, 0, 0, 0 };
+
+	if (!from->host_bytes)
+		sim_ring_settle(from->host, from->owner);
+	if (sim_view_remote(from) && !sim_view_remote(to))
+		return read_under(to, 0, from, 0, bytes, hit, error);
+	if (!to->host_bytes)
+		return write_under(to, hit, 0, bytes, &src, error);
+	bring_view(to, 0, from, 0, bytes);
+	return SIM_OK;
+}
+
+enum sim_outcome sim_view_fill(const struct sim_view *v, uint64_t begin, uint64_t end, uint64_t seed, int *error)
+{
+	struct source src = { NULL, 1, seed, begin };
+
+	return write_range(v, sim_view_remote(v) ? SIM_OP_SM_STORE : 0, begin, end - begin, &src, error);
+}
+
+enum sim_outcome sim_view_set(const struct sim_view *v, uint64_t bytes, unsigned char value, int *error)
+{
+	struct source src = { NULL, 0, value * UINT64_C(0x0101010101010101), 0 };
+
+	return write_range(v, sim_view_remote(v) ? SIM_OP_SM_STORE : 0, 0, bytes, &src, error);
+}
+
+enum sim_outcome sim_view_load(const struct sim_view *to, const struct sim_view *from, uint64_t begin, uint64_t end, int *error)
+{
+	if (end <= begin)
+		return SIM_OK;
+	if (sim_view_remote(from)) {
+		struct sim_transfer t = sim_view_transfer(from, SIM_OP_SM_LOAD, begin, end - begin);
+		struct sim_hit hit = sim_fault_find(from->host, &t);
+
+		return read_under(to, begin, from, begin, end - begin, &hit, error);
+	}
+	bring_view(to, begin, from, begin, end - begin);
+	return SIM_OK;
+}
