@@ -22,7 +22,7 @@ class Healthy(LibraryTest):
         self.assertTrue(report.allows(p2psafe.CONSUMER_NCCL_P2P))
         self.assertFalse(report.allows("multicast"))
         self.assertIsNone(report.consumers["multicast"].allowed)
-        for unknown in ("", "no such consumer", "NCCL_P2P", 0, -1, 99, 2**40):
+        for unknown in ("", "no such consumer", "NCCL_P2P", "nccl_p2p\0", 0, -1, 99, 2**40):
             self.assertFalse(report.allows(unknown), repr(unknown))
         self.assertEqual(report.transport, "NVLINK")
         self.assertEqual(report.transport.value, p2psafe.TRANSPORT_NVLINK)

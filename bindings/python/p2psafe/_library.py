@@ -52,10 +52,10 @@ class Library:
             )
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        try:
-            return self.__dict__["_functions"][name]
-        except KeyError:
-            raise AttributeError(name) from None
+        functions: Dict[str, Callable[..., Any]] = self.__dict__.get("_functions", {})
+        if name not in functions:
+            raise AttributeError(name)
+        return functions[name]
 
     def take_string(self, pointer: ctypes.c_void_p) -> str:
         """Copies a string that the library gave away, and frees it."""

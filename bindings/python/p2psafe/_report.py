@@ -25,8 +25,8 @@ class Word(str):
         word.value = value
         return word
 
-    def __getnewargs__(self) -> Tuple[str, int]:  # for copy and pickle
-        return str(self), self.value
+    def __reduce__(self) -> Tuple[Any, ...]:  # for copy and pickle
+        return Word, (str(self), self.value)
 
 
 @dataclass(frozen=True)
@@ -150,10 +150,14 @@ class Report:
     def allows(self, consumer: Union[str, int]) -> bool:
         """True only if every leg that the consumer needs was proven for every pair. Unknown names are False."""
         if isinstance(consumer, str):
-            consumer = self._lib.p2psafe_consumer_from_name(consumer.encode("utf-8", "replace"))
-        if not -(2**31) <= consumer < 2**31:
+            if "\0" in consumer:
+                return False  # C would see another, shorter name
+            number = int(self._lib.p2psafe_consumer_from_name(consumer.encode("utf-8", "replace")))
+        else:
+            number = consumer
+        if not 0 < number < 2**31:
             return False
-        return bool(self._lib.p2psafe_report_allows(self._handle, consumer) == 1)
+        return bool(self._lib.p2psafe_report_allows(self._handle, number) == 1)
 
     @property
     def exit_code(self) -> int:
