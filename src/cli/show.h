@@ -22,11 +22,12 @@ void cli_show_gpus(const struct cli_style *style, const p2psafe_report *report);
 void cli_show_matrix(const struct cli_style *style, const p2psafe_report *report);
 /* show_evidence.c: what failed and how, pair by pair, and what OK rests on. */
 void cli_show_evidence(const struct cli_style *style, const p2psafe_report *report);
-/* show_decision.c */
+/* show_decision.c: per consumer, what carries it to programs, and what was found. */
 void cli_show_permission(const struct cli_style *style, const p2psafe_report *report);
 void cli_show_settings(const struct cli_style *style, const p2psafe_report *report);
 void cli_show_findings(const struct cli_style *style, const p2psafe_report *report);
-/* The answer in one sentence. */
+
+/* show_conclusion.c: the answer in one sentence. */
 void cli_show_conclusion(const struct cli_style *style, const p2psafe_report *report);
 
 #endif

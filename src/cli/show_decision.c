@@ -1,4 +1,4 @@
-/* Permission per consumer, transport, settings, findings, and the answer in one sentence. */
+/* Permission per consumer, transport, settings, findings. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,19 +126,22 @@ void cli_show_permission(const struct cli_style *style, const p2psafe_report *re
 
 static void show_setting(const struct cli_style *style, const struct p2psafe_setting *s)
 {
-	char line[768];
+	char head[512], why[512];
 	if (s->kind == P2PSAFE_SETTING_ENV)
-		snprintf(line, sizeof(line), "%s=%s", s->name, s->value);
+		snprintf(head, sizeof(head), "%s=%s", s->name, s->value);
 	else if (s->kind == P2PSAFE_SETTING_UNSET)
-		snprintf(line, sizeof(line), "unset %s", s->name);
+		snprintf(head, sizeof(head), "unset %s", s->name);
+	else if (s->kind == P2PSAFE_SETTING_ADVICE)
+		head[0] = '\0'; /* its sentence says all */
 	else
-		snprintf(line, sizeof(line), "%s: %s%s%s", p2psafe_setting_kind_name(s->kind), s->name, s->value[0] != '\0' ? " " : "",
+		snprintf(head, sizeof(head), "%s %s%s%s", p2psafe_setting_kind_name(s->kind), s->name, s->value[0] != '\0' ? " " : "",
 		         s->value);
+	snprintf(why, sizeof(why), "%s: %s", p2psafe_consumer_name(s->consumer), s->why);
 	fputs("  ", style->out);
-	cli_style_cell(style, CLI_HEAD, 0, line);
-	fputs("\n      ", style->out);
-	snprintf(line, sizeof(line), "%s: %s", p2psafe_consumer_name(s->consumer), s->why);
-	cli_style_wrap(style, 6, 6, line);
+	cli_style_cell(style, CLI_HEAD, 0, head);
+	if (head[0] != '\0')
+		fputs("  ", style->out);
+	cli_style_wrap(style, head[0] != '\0' ? 4 + (int)strlen(head) : 2, 6, why);
 }
 
 static void show_settings(const struct cli_style *style, const p2psafe_report *report, int32_t applied, const char *title)
@@ -187,86 +190,4 @@ void cli_show_findings(const struct cli_style *style, const p2psafe_report *repo
 			cli_style_wrap(style, 6, 8, line);
 		}
 	}
-}
-
-/* Why nothing could be tested, as far as the report says. */
-static const char *nothing_tested(const p2psafe_report *report)
-{
-	static const struct {
-		const char *code;
-		const char *sentence;
-	} causes[] = {
-		{"HELPER_MISSING",
-	     "p2psafe-helper is missing or of another version: install the package that holds it, or name it with --helper"},
-		{"PEER_INVISIBLE", "this process may use one GPU of several: run it where all of them are visible"},
-	};
-	int32_t gpus = p2psafe_report_gpu_count(report);
-	int32_t ours = 0;
-	int32_t bound = 0;
-	int32_t findings = p2psafe_report_finding_count(report);
-	for (int32_t i = 0; i < findings; i++) {
-		struct p2psafe_finding f = {.size = sizeof(f)};
-		if (p2psafe_report_finding(report, i, &f) != P2PSAFE_OK)
-			continue;
-		for (size_t k = 0; k < sizeof(causes) / sizeof(causes[0]); k++) {
-			if (strcmp(f.code, causes[k].code) == 0)
-				return causes[k].sentence;
-		}
-	}
-	for (int32_t i = 0; i < gpus; i++) {
-		struct p2psafe_gpu gpu = {.size = sizeof(gpu)};
-		if (p2psafe_report_gpu(report, i, &gpu) != P2PSAFE_OK)
-			continue;
-		ours += gpu.is_ours != 0;
-		bound += strcmp(gpu.driver, "nvidia") == 0;
-	}
-	if (gpus == 0)
-		return "there is no NVIDIA GPU on this machine";
-	if (bound == 0)
-		return "no GPU is bound to the nvidia driver: load the driver, or nothing can be tested";
-	if (ours == 0)
-		return "this process may not use any GPU: see the permissions of /dev/nvidia*";
-	return "the driver answered no test: see the findings";
-}
-
-static void list_consumers(char *out, size_t cap, const p2psafe_report *report, int32_t allowed)
-{
-	size_t len = 0;
-	out[0] = '\0';
-	for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_MULTICAST; c++) {
-		struct p2psafe_consumer_info info = no_consumer;
-		if (p2psafe_report_consumer(report, c, &info) != P2PSAFE_OK || info.allowed != allowed || len >= cap)
-			continue;
-		len += (size_t)snprintf(out + len, cap - len, "%s%s", len > 0 ? ", " : "", p2psafe_consumer_name(c));
-	}
-}
-
-void cli_show_conclusion(const struct cli_style *style, const p2psafe_report *report)
-{
-	char line[512], list[160];
-	int32_t code = p2psafe_report_exit_code(report);
-	enum cli_colour colour = CLI_GOOD;
-	const char *word = "SAFE";
-	if (code == 3) {
-		snprintf(line, sizeof(line), "%s. Everything is vetoed.", nothing_tested(report));
-		colour = CLI_UNSURE;
-		word = "NOTHING TESTED";
-	} else if (code != 0) {
-		list_consumers(list, sizeof(list), report, 0);
-		snprintf(line, sizeof(line), "do not use peer-to-peer here (%s); the settings above keep programs off it.", list);
-		colour = CLI_BAD;
-		word = "NOT PROVEN SAFE";
-	} else if (p2psafe_report_pair_count(report) == 0) {
-		snprintf(line, sizeof(line), "one GPU: there is no pair to test and nothing to set.");
-		word = "NOTHING TO TEST";
-	} else {
-		list_consumers(list, sizeof(list), report, 1);
-		snprintf(line, sizeof(line), "every pair was proven for %s.", list);
-	}
-	fputc('\n', style->out);
-	if (p2psafe_report_is_simulated(report))
-		cli_style_cell(style, CLI_BAD, 0, "SIMULATED  ");
-	cli_style_cell(style, colour, 0, word);
-	fputs(": ", style->out);
-	cli_style_wrap(style, (int)strlen(word) + 2 + (p2psafe_report_is_simulated(report) ? 11 : 0), 2, line);
 }
