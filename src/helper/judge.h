@@ -1,0 +1,75 @@
+/* From what a checker counted and sampled to a verdict and the name of the damage. Pure: no clock, no I/O, no driver. A name is given
+ * only when at least eight words agree (or all, where fewer were hit); else the damage is `unknown`. */
+#ifndef P2S_HELPER_JUDGE_H
+#define P2S_HELPER_JUDGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "helper/kernels.h"
+
+#define P2S_JUDGE_AGREE 8
+
+/* A pattern that a piece of memory held at some time. */
+struct p2s_pattern {
+	uint64_t key;
+	uint64_t seed;
+};
+
+/* What should be in the checked memory and what else might be. Offsets are bytes from the start of the handle. */
+struct p2s_expect {
+	struct p2s_pattern want; /* inside [in_begin, in_end) */
+	uint64_t outside;        /* seed outside; also what was there before the transfer */
+	int has_before;          /* 1: `outside` was stored everywhere before (poison); 0: `earlier` says what was there */
+	uint64_t in_begin;
+	uint64_t in_end;
+	uint32_t src; /* accessor */
+	uint32_t dst; /* owner */
+	uint32_t leg;
+	uint32_t gpus;
+	uint64_t bytes; /* of the handle: decoded offsets beyond it are noise */
+	const struct p2s_pattern *earlier; /* newest first; may be NULL */
+	size_t earlier_count;
+};
+
+struct p2s_judgement {
+	int32_t verdict; /* P2PSAFE_VERDICT_* */
+	int32_t damage;  /* P2PSAFE_DAMAGE_* */
+	int32_t has_detail;
+	uint64_t offset;
+	uint64_t expected;
+	uint64_t found;
+	const char *note; /* a short remark or "" */
+};
+
+/* The word that belongs at byte offset off (multiple of 8), borders included. */
+uint64_t p2s_judge_word(const struct p2s_expect *e, uint64_t off);
+/* One wrong word. */
+int32_t p2s_judge_name(const struct p2s_expect *e, uint64_t off, uint64_t found);
+/* The answer of CHECK. samples holds count entries. */
+void p2s_judge_check(const struct p2s_expect *e, uint64_t bad_words, uint64_t first_bad, const struct p2s_sample *samples,
+                     size_t count, struct p2s_judgement *out);
+
+/* A message-passing reader. */
+struct p2s_mp_shape {
+	uint64_t rounds;
+	uint64_t words;
+	uint64_t slot_bytes;
+	uint64_t flag_off;
+	int pull;       /* the reader looked through the window */
+	int owner_good; /* after a time-out: 1 the memory itself holds payload and flag of the round that stalled, 0 not, -1 not known */
+};
+
+/* e->want.seed has epoch 0; e->outside is the poison the slots held before. writer may be NULL (a copy engine wrote). */
+void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, const struct p2s_role_result *writer,
+                  const struct p2s_role_result *reader, struct p2s_judgement *out);
+/* A tearing reader: words 0..words-1 alternate between seed_a and seed_b. */
+void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer, const struct p2s_role_result *reader,
+                    struct p2s_judgement *out);
+/* Counters that two GPUs incremented at once. start, end: the two words before and after; adds, swaps: how many both did. */
+void p2s_judge_atomic(const uint64_t start[2], const uint64_t end[2], uint64_t adds, uint64_t swaps, uint64_t off,
+                      struct p2s_judgement *out);
+/* 95% upper bound of the error rate after that many clean independent rounds, in parts per 10^9 (rule of three), rounded up. */
+uint64_t p2s_judge_bound_ppb(uint64_t rounds);
+
+#endif

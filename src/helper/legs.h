@@ -1,0 +1,118 @@
+/* What all legs share: a lane (directed pair over one mapping), a trial (one leg being run), and the steps that legs are made
+ * of. Every step returns 1 to go on and 0 when the trial is over; the verdict is then in trial->out. */
+#ifndef P2S_HELPER_LEGS_H
+#define P2S_HELPER_LEGS_H
+
+#include "helper/conductor.h"
+
+struct p2s_lane {
+	struct p2s_run *run;
+	uint32_t a; /* accessor */
+	uint32_t b; /* owner */
+	int m;
+	struct p2s_chan *acc;
+	struct p2s_chan *own;
+	uint32_t win_acc; /* the window as the accessor names it */
+	uint32_t win_own; /* the same memory as its owner names it */
+	uint32_t loc_acc; /* local memory of the accessor */
+	uint64_t bytes;
+};
+
+struct p2s_trial {
+	const struct p2s_lane *lane;
+	struct p2s_lib_leg out;
+	uint64_t key;
+	uint64_t poison; /* seed */
+	uint32_t epoch;  /* of the last transfer */
+	uint64_t device_ns; /* of the last transfer */
+	uint64_t wall_ns;
+	int over;
+	int quiet; /* first contact: only a failure is reported, for a pass means little */
+};
+
+/* How bytes are moved. */
+enum p2s_engine {
+	P2S_BY_STORE,       /* p2s_fill through the window */
+	P2S_BY_CE_WRITE,    /* cuMemcpyAsync, local to window */
+	P2S_BY_CE_WRITE_PEER, /* cuMemcpyPeerAsync */
+	P2S_BY_LOAD,        /* p2s_load mode 0: plain 16-byte loads */
+	P2S_BY_LOAD_RELAXED, /* mode 1 */
+	P2S_BY_CE_READ,
+	P2S_BY_CE_READ_PEER
+};
+
+static inline int p2s_engine_reads(enum p2s_engine e)
+{
+	return e >= P2S_BY_LOAD;
+}
+
+/* 1 if the mapping can be used a>b and both GPUs still take part. */
+int p2s_lane_open(struct p2s_run *run, uint32_t a, uint32_t b, int m, struct p2s_lane *lane);
+int p2s_lane_alive(const struct p2s_lane *lane);
+/* 1 if another leg may start now: not stopped, time left. */
+int p2s_run_may_start(struct p2s_run *run);
+
+/* 1 if the legs after first contact may run a>b now: its own first contact was clean, and, unless asked to keep going, so was the
+ * way back, no leg of either failed, and no pair on this host was CORRUPT (pairs on NVLink do not care about others). */
+int p2s_run_may_test(struct p2s_run *run, uint32_t a, uint32_t b);
+
+/* A new key for this leg; the verdict is UNTESTED until a step says otherwise. */
+void p2s_trial_begin(struct p2s_trial *t, const struct p2s_lane *lane, int32_t leg);
+uint64_t p2s_trial_seed(struct p2s_trial *t); /* seed of the next epoch */
+/* Judges a call that did not answer OK. Always returns 0. */
+int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_op_answer *answer);
+/* Takes over a judgement that is not OK. Returns 1 if it is OK. */
+int p2s_trial_judged(struct p2s_trial *t, const struct p2s_judgement *j);
+/* Sends the result: OK if no step ended the trial. Returns 1 if OK. */
+int p2s_trial_end(struct p2s_trial *t);
+void p2s_trial_expect(const struct p2s_trial *t, uint64_t seed, uint64_t in_off, uint64_t in_len, int poisoned,
+                      struct p2s_expect *e);
+
+int p2s_step_fill(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len, uint64_t seed);
+/* Two fills at once on the two channels of the lane. len 0: none there. */
+int p2s_step_prepare(struct p2s_trial *t, uint32_t own_buf, uint64_t own_off, uint64_t own_len, uint64_t own_seed,
+                     uint32_t acc_buf, uint64_t acc_off, uint64_t acc_len, uint64_t acc_seed);
+int p2s_step_check(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len, const struct p2s_expect *e);
+/* Moves [off, off+len) by the engine; seed is what P2S_BY_STORE stores. */
+int p2s_step_move(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t seed);
+/* One whole transfer of [in_off, in_off+in_len) with the next epoch: prepare, move, check of [off, off+len). poison 0: the
+ * destination keeps what the transfer before left there. */
+int p2s_step_transfer(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t in_off, uint64_t in_len,
+                      int poison);
+/* Remembers what a window held. */
+void p2s_lane_remember(const struct p2s_lane *lane, uint64_t key, uint64_t seed);
+
+/* Runs waiting kernels on up to two channels: arm, post, wait for ready (mask bits per channel), go. Posts extra (may be NULL)
+ * on extra_chan after go. Fills answers. Returns 1 when all were resident, 0 when not (then they were told to stop). */
+struct p2s_duo {
+	struct p2s_chan *chan[2];
+	struct p2s_op_request req[2];
+	struct p2s_op_answer answer[2];
+	unsigned mask[2];
+	int count;
+	struct p2s_chan *extra_chan;
+	struct p2s_op_request extra;
+	struct p2s_op_answer extra_answer;
+};
+int p2s_duo_run(struct p2s_run *run, struct p2s_duo *duo);
+const struct p2s_role_result *p2s_duo_role(const struct p2s_op_answer *answer, int role, struct p2s_role_result *out);
+
+/* A GPU whose engine did not come back: nothing more runs on it, its worker is killed. */
+void p2s_run_wedged(struct p2s_run *run, const struct p2s_chan *chan, uint32_t a, uint32_t b, const char *what);
+/* Takes a GPU out of the run. */
+void p2s_run_drop_gpu(struct p2s_run *run, uint32_t gpu, int32_t state, const char *error);
+/* How many bytes of cap the engine moves in budget_ns, from the time of the trial's last transfer of `probe` bytes. At least
+ * 1 MiB where cap allows, a multiple of 64 KiB. */
+uint64_t p2s_trial_bytes(const struct p2s_trial *t, uint64_t probe, uint64_t budget_ns, uint64_t cap);
+uint64_t p2s_run_key(struct p2s_run *run, uint32_t a, uint32_t b, int32_t leg, int m);
+/* Longest wait of a kernel from go on. */
+uint64_t p2s_run_wait_ns(const struct p2s_run *run);
+
+/* legs_order.c, also used by first contact. dirs: bit 0 a>b, bit 1 b>a, both resident at once. */
+int p2s_leg_message(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, int pull, uint32_t rounds, int quiet);
+int p2s_leg_atomics(struct p2s_run *run, uint32_t a, uint32_t b, int m, uint32_t count, int quiet);
+/* Reports legs that did not run. */
+void p2s_legs_untested(struct p2s_run *run, uint32_t a, uint32_t b, int m, int32_t leg, int32_t verdict, int32_t cuda_error,
+                       const char *note);
+
+#endif

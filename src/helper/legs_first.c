@@ -1,0 +1,219 @@
+/* First contact: one directed pair at a time on the whole host, a few bytes, everything else poisoned and looked at. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/word.h"
+#include "helper/legs.h"
+
+#define AREA (64 * P2S_KIB)      /* poisoned and checked around the first bytes, and looked at on every other GPU */
+#define FIRST_OFF (8 * P2S_KIB)
+#define FIRST_BYTES 128          /* one warp */
+#define SECOND_OFF (16 * P2S_KIB)
+#define SECOND_BYTES (4 * P2S_KIB)
+
+/* What lies in the first AREA of every buffer while nobody uses it. */
+static uint64_t canary_seed(const struct p2s_run *run, uint32_t gpu, uint32_t number)
+{
+	return p2s_seed(p2s_mix(run->ask.nonce ^ 0xca), gpu, gpu, 0, number);
+}
+
+static uint32_t number_of(int m)
+{
+	return m == P2S_M_CUMEM ? P2S_B_CUMEM : m == P2S_M_IPC ? P2S_B_PLAIN : P2S_B_PEER;
+}
+
+static struct p2s_chan *channel_of(struct p2s_run *run, uint32_t gpu, uint32_t number)
+{
+	return &run->gpu[gpu].chan[number == P2S_B_PEER ? P2S_CHAN_PEER : P2S_CHAN_GPU];
+}
+
+static int has_buffer(const struct p2s_run *run, uint32_t gpu, uint32_t number)
+{
+	return run->gpu[gpu].bytes[number] >= AREA && !atomic_load(&run->gpu[gpu].out);
+}
+
+static void set_canary(struct p2s_run *run, uint32_t gpu, uint32_t number)
+{
+	struct p2s_op_request req = {.op = P2S_OP_FILL, .buf = P2S_BUF(gpu, number), .len = AREA};
+	struct p2s_op_answer answer;
+
+	req.seed = canary_seed(run, gpu, number);
+	if (has_buffer(run, gpu, number))
+		p2s_chan_call(run, channel_of(run, gpu, number), &req, &answer);
+}
+
+static void set_canaries_task(struct p2s_run *run, uint32_t gpu, int kind)
+{
+	if (kind == P2S_CHAN_PEER) {
+		set_canary(run, gpu, P2S_B_PEER);
+		return;
+	}
+	set_canary(run, gpu, P2S_B_CUMEM);
+	set_canary(run, gpu, P2S_B_PLAIN);
+}
+
+/* Looks for bytes of the leg in memory that it was not meant for. All GPUs look at once. Returns 1 if all canaries are well; else
+ * the trial is CORRUPT, misdirected when the stray words say so. */
+static int canaries_well(struct p2s_trial *t)
+{
+	struct p2s_run *run = t->lane->run;
+	int well = 1;
+
+	for (uint32_t number = P2S_B_CUMEM; number <= P2S_B_PEER; number++) {
+		int posted[P2S_MAX_GPUS] = {0};
+
+		for (uint32_t i = 0; i < run->tested_count; i++) {
+			uint32_t g = run->tested[i];
+			struct p2s_op_request req = {.op = P2S_OP_CHECK, .buf = P2S_BUF(g, number), .len = AREA, .in_len = AREA};
+
+			if (!has_buffer(run, g, number) || (g == t->lane->b && number == number_of(t->lane->m)))
+				continue;
+			req.seed = req.seed2 = canary_seed(run, g, number);
+			p2s_chan_post(run, channel_of(run, g, number), &req, -1);
+			posted[g] = 1;
+		}
+		for (uint32_t i = 0; i < run->tested_count; i++) {
+			uint32_t g = run->tested[i];
+			struct p2s_op_answer answer;
+			struct p2s_sample sample;
+			struct p2s_tag tag;
+
+			if (!posted[g] || p2s_chan_wait(run, channel_of(run, g, number), &answer, NULL) != P2S_RC_OK ||
+			    answer.bad_words == 0)
+				continue;
+			well = 0;
+			memset(&sample, 0, sizeof sample);
+			memcpy(&sample, answer.samples, answer.samples_len < sizeof sample ? answer.samples_len : sizeof sample);
+			t->over = 1;
+			t->out.verdict = P2PSAFE_VERDICT_CORRUPT;
+			t->out.damage = p2s_word_decode(sample.found, t->key, t->lane->bytes / 8, run->n, &tag) ? P2PSAFE_DAMAGE_MISDIRECTED
+			                                                                                         : P2PSAFE_DAMAGE_UNKNOWN;
+			t->out.has_detail = 1;
+			t->out.offset = sample.offset;
+			t->out.expected = p2s_word(canary_seed(run, g, number), sample.offset / 8);
+			t->out.found = sample.found;
+			snprintf(t->out.note, sizeof t->out.note, "bytes appeared in memory of %s", run->gpu[g].address);
+			set_canary(run, g, number);
+		}
+	}
+	return well;
+}
+
+/* The accessor reads back through the window what it stored there while the owner does not have it: this names a mirror, it
+ * never clears one. */
+static void name_mirror(struct p2s_trial *t, uint64_t seed, uint64_t off, uint64_t len)
+{
+	const struct p2s_lane *lane = t->lane;
+	struct p2s_op_request load = {.op = P2S_OP_LOAD, .buf = lane->loc_acc, .buf2 = lane->win_acc, .off = off, .len = len};
+	struct p2s_op_request check = {.op = P2S_OP_CHECK, .buf = lane->loc_acc, .off = off, .len = len, .in_off = off, .in_len = len,
+	                               .seed = seed, .seed2 = seed};
+	struct p2s_op_answer answer;
+
+	if (!p2s_lane_alive(lane))
+		return;
+	if (p2s_chan_call(lane->run, lane->acc, &load, &answer) == P2S_RC_OK &&
+	    p2s_chan_call(lane->run, lane->acc, &check, &answer) == P2S_RC_OK && answer.bad_words == 0)
+		t->out.damage = P2PSAFE_DAMAGE_MIRROR;
+}
+
+/* One warp stores. Returns 1 if clean. */
+static int first_store(const struct p2s_lane *lane)
+{
+	struct p2s_trial t;
+	uint64_t seed;
+	struct p2s_expect e;
+	int stored;
+
+	p2s_trial_begin(&t, lane, P2PSAFE_LEG_SM_STORE);
+	t.quiet = 1;
+	seed = p2s_trial_seed(&t);
+	stored = p2s_step_fill(&t, lane->own, lane->win_own, 0, AREA, t.poison) &&
+	         p2s_step_move(&t, P2S_BY_STORE, FIRST_OFF, FIRST_BYTES, seed);
+	p2s_trial_expect(&t, seed, FIRST_OFF, FIRST_BYTES, 1, &e);
+	if (stored && p2s_step_check(&t, lane->own, lane->win_own, 0, AREA, &e))
+		canaries_well(&t);
+	else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t))
+		name_mirror(&t, seed, FIRST_OFF, FIRST_BYTES);
+	return p2s_trial_end(&t);
+}
+
+static int small_leg(const struct p2s_lane *lane, int32_t leg, enum p2s_engine by, uint64_t bytes)
+{
+	struct p2s_trial t;
+
+	p2s_trial_begin(&t, lane, leg);
+	t.quiet = 1;
+	p2s_step_transfer(&t, by, 0, AREA, SECOND_OFF, bytes, 1);
+	return p2s_trial_end(&t);
+}
+
+/* All of first contact over the first mapping. Returns 1 if clean. */
+static int whole_contact(const struct p2s_lane *lane)
+{
+	struct p2s_run *run = lane->run;
+
+	if (!first_store(lane)) {
+		/* One message more, to name the damage: does a flag come through at all? */
+		if (p2s_run_way(run, lane->a, lane->b)->verdict[P2PSAFE_LEG_SM_STORE][lane->m] == P2PSAFE_VERDICT_CORRUPT &&
+		    p2s_run_may_start(run) && p2s_lane_alive(lane))
+			p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, 1, 0);
+		return 0;
+	}
+	return small_leg(lane, P2PSAFE_LEG_SM_STORE, P2S_BY_STORE, SECOND_BYTES) &&
+	       p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, 1, 1) &&
+	       small_leg(lane, P2PSAFE_LEG_CE_WRITE, P2S_BY_CE_WRITE, SECOND_BYTES) &&
+	       small_leg(lane, P2PSAFE_LEG_SM_LOAD, P2S_BY_LOAD, 16) &&
+	       small_leg(lane, P2PSAFE_LEG_CE_READ, P2S_BY_CE_READ, SECOND_BYTES) &&
+	       p2s_leg_atomics(run, lane->a, lane->b, lane->m, 1, 1);
+}
+
+static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
+{
+	struct p2s_way *way = p2s_run_way(run, a, b);
+	/* Once a pair was CORRUPT, others on PCIe get the first store and no more. */
+	int only_store = atomic_load(&run->corrupt) && !p2s_run_keeps_going(run) && way->path != P2PSAFE_PATH_NVL;
+	int done = 0;
+	int clean = 1;
+
+	for (int m = 0; m < P2S_M_COUNT && clean; m++) {
+		struct p2s_lane lane;
+
+		if (!p2s_lane_open(run, a, b, m, &lane) || !p2s_run_may_start(run))
+			continue;
+		if (!done && !p2s_link_risk(run, a, b, P2PSAFE_LEG_SM_STORE)) {
+			atomic_store(&run->stopped, 1);
+			return;
+		}
+		clean = done || only_store ? first_store(&lane) : whole_contact(&lane);
+		done = 1;
+		set_canary(run, b, number_of(m));
+		set_canary(run, a, number_of(m));
+		if (only_store)
+			break;
+	}
+	way->clean = done && clean && !only_store;
+}
+
+static void rank(struct p2s_run *run, int nvlink)
+{
+	for (uint32_t i = 0; i < run->tested_count; i++) {
+		for (uint32_t j = 0; j < run->tested_count; j++) {
+			uint32_t a = run->tested[i];
+			uint32_t b = run->tested[j];
+
+			if (i == j || (p2s_run_way(run, a, b)->path == P2PSAFE_PATH_NVL) != nvlink)
+				continue;
+			if (p2s_run_may_start(run) && !atomic_load(&run->gpu[a].out) && !atomic_load(&run->gpu[b].out))
+				contact(run, a, b);
+			p2s_link_progress(run);
+		}
+	}
+}
+
+void p2s_first_contact_run(struct p2s_run *run)
+{
+	p2s_link_phase(run, "first_contact", run->tested_count * (run->tested_count - 1));
+	p2s_run_each(run, P2S_CHAN_KINDS, set_canaries_task);
+	rank(run, 1);
+	rank(run, 0);
+}

@@ -1,0 +1,192 @@
+/* Bulk legs: every byte that is moved is checked by the GPU that owns the memory it was moved to. */
+#include <stdio.h>
+
+#include "core/word.h"
+#include "helper/legs.h"
+
+#define BULK_NS (3 * P2S_MS)     /* what one bulk transfer may take */
+#define SIZES_NS (12 * P2S_MS)   /* the largest transfer of `sizes` */
+#define STALE_BYTES P2S_MIB
+#define SIZES_AREA (8 * P2S_KIB) /* room of one small transfer, guards included */
+
+/* One leg: by each engine 1 MiB, whose time chooses the size of the next, at most cap; each with fresh poison. */
+static int bulk_leg(const struct p2s_lane *lane, int32_t leg, const enum p2s_engine *engines, size_t count, uint64_t cap)
+{
+	struct p2s_trial t;
+
+	p2s_trial_begin(&t, lane, leg);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t bytes;
+
+		if (!p2s_step_transfer(&t, engines[i], 0, P2S_MIB, 0, P2S_MIB, 1))
+			break;
+		bytes = p2s_trial_bytes(&t, P2S_MIB, BULK_NS, cap);
+		if (bytes > P2S_MIB && !p2s_step_transfer(&t, engines[i], 0, bytes, 0, bytes, 1))
+			break;
+	}
+	return p2s_trial_end(&t);
+}
+
+/* A small transfer with guard bytes around it, at an odd place. The area was poisoned (or, for reads, filled) before. */
+static int small_transfer(struct p2s_trial *t, enum p2s_engine by, uint64_t area, uint64_t size, uint64_t shift, uint64_t seed)
+{
+	const struct p2s_lane *lane = t->lane;
+	uint64_t off = area + 1024 + shift;
+	struct p2s_expect e;
+
+	p2s_trial_expect(t, seed, off, size, 1, &e);
+	if (!p2s_step_move(t, by, off, size, seed))
+		return 0;
+	if (p2s_engine_reads(by))
+		return p2s_step_check(t, lane->acc, lane->loc_acc, area, SIZES_AREA, &e);
+	return p2s_step_check(t, lane->own, lane->win_own, area, SIZES_AREA, &e);
+}
+
+/* All small sizes by one engine: one poison, one fill, then each transfer in an area of its own. */
+static int small_sizes(struct p2s_trial *t, enum p2s_engine by, int few)
+{
+	static const struct {
+		uint16_t size;
+		uint16_t shift;
+		int always;
+	} list[] = {{1, 0, 1},   {3, 1, 1},   {4, 4, 0},    {8, 8, 0},    {12, 4, 0},   {16, 0, 1},   {31, 1, 1},
+	            {63, 7, 0},  {64, 32, 0}, {65, 3, 1},   {127, 1, 0},  {128, 0, 1},  {129, 5, 0},  {255, 1, 0},
+	            {257, 9, 1}, {511, 3, 0}, {1023, 1, 0}, {1025, 0, 0}, {2048, 2, 0}, {4096, 1, 0}, {4097, 13, 1}};
+	const struct p2s_lane *lane = t->lane;
+	size_t count = sizeof list / sizeof list[0];
+	uint64_t len = count * SIZES_AREA;
+	uint64_t seed = p2s_trial_seed(t);
+	struct p2s_expect e;
+	int reads = p2s_engine_reads(by);
+
+	if (!p2s_step_prepare(t, lane->win_own, 0, len, reads ? seed : t->poison, lane->loc_acc, 0, by == P2S_BY_STORE ? 0 : len,
+	                      reads ? t->poison : seed))
+		return 0;
+	for (size_t i = 0; i < count; i++) {
+		if (few && !list[i].always)
+			continue;
+		if (!small_transfer(t, by, i * SIZES_AREA, list[i].size, list[i].shift, seed))
+			return 0;
+	}
+	if (!reads)
+		return 1;
+	p2s_trial_expect(t, seed, 0, len, 0, &e);
+	return p2s_step_check(t, lane->own, lane->win_own, 0, len, &e);
+}
+
+static int sizes_leg(const struct p2s_lane *lane, uint64_t cap)
+{
+	static const enum p2s_engine engines[] = {P2S_BY_CE_WRITE, P2S_BY_STORE, P2S_BY_CE_READ, P2S_BY_LOAD};
+	static const enum p2s_engine large[] = {P2S_BY_CE_WRITE, P2S_BY_CE_READ};
+	int quick = lane->run->ask.level == P2PSAFE_LEVEL_QUICK;
+	struct p2s_trial t;
+
+	p2s_trial_begin(&t, lane, P2PSAFE_LEG_SIZES);
+	for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
+		if (!small_sizes(&t, engines[i], quick))
+			return p2s_trial_end(&t);
+	for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+		uint64_t odd = 64 * P2S_KIB + 1;
+		uint64_t bytes;
+
+		/* 64 KiB and a byte, from an odd place, and then the largest, which ends with the buffer where time allows. */
+		if (!p2s_step_transfer(&t, large[i], 0, 128 * P2S_KIB, 4099, odd, 1) ||
+		    !p2s_step_transfer(&t, large[i], 0, P2S_MIB, 0, P2S_MIB, 1))
+			break;
+		bytes = p2s_trial_bytes(&t, P2S_MIB, SIZES_NS, cap);
+		if (bytes > P2S_MIB && !p2s_step_transfer(&t, large[i], 0, bytes, 0, bytes, 1))
+			break;
+	}
+	return p2s_trial_end(&t);
+}
+
+/* Unmaps the window and maps it again. */
+static int remap(struct p2s_trial *t)
+{
+	const struct p2s_lane *lane = t->lane;
+	struct p2s_run *run = lane->run;
+	struct p2s_device *owner = &run->gpu[lane->b];
+	struct p2s_op_request release = {.op = P2S_OP_RELEASE, .buf = lane->win_acc};
+	struct p2s_op_request import = {.op = P2S_OP_IMPORT, .buf = lane->win_acc, .mode = (uint32_t)p2s_mapping_word[lane->m]};
+	struct p2s_op_answer answer;
+
+	if (p2s_chan_call(run, lane->acc, &release, &answer) != P2S_RC_OK)
+		return p2s_trial_fail(t, lane->acc, &answer);
+	if (lane->m == P2S_M_CUMEM) {
+		import.len = owner->handle_bytes[P2S_B_CUMEM];
+		p2s_chan_post(run, lane->acc, &import, owner->export_fd);
+	} else {
+		import.len = owner->handle_bytes[P2S_B_PLAIN];
+		import.handle_len = owner->ipc_len;
+		for (uint32_t i = 0; i < owner->ipc_len; i++)
+			import.handle[i] = owner->ipc_handle[i];
+		p2s_chan_post(run, lane->acc, &import, -1);
+	}
+	if (p2s_chan_wait(run, lane->acc, &answer, NULL) == P2S_RC_OK)
+		return 1;
+	p2s_run_way(run, lane->a, lane->b)->map[lane->m] = P2S_MAP_FAILED;
+	return p2s_trial_fail(t, lane->acc, &answer);
+}
+
+/* The same memory again and again without poison: whoever keeps an old copy anywhere shows the epoch before. */
+static int stale_leg(const struct p2s_lane *lane)
+{
+	static const enum p2s_engine engines[] = {P2S_BY_STORE, P2S_BY_CE_WRITE, P2S_BY_LOAD, P2S_BY_CE_READ};
+	struct p2s_trial t;
+	int rounds = 3;
+
+	p2s_trial_begin(&t, lane, P2PSAFE_LEG_STALE);
+	for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
+		for (int round = 0; round < rounds; round++)
+			if (!p2s_step_transfer(&t, engines[i], 0, STALE_BYTES, 0, STALE_BYTES, i == 0 && round == 0))
+				return p2s_trial_end(&t);
+	for (int again = 0; lane->m != P2S_M_PEER && again < 2; again++) {
+		if (!remap(&t) || !p2s_step_transfer(&t, P2S_BY_STORE, 0, STALE_BYTES, 0, STALE_BYTES, 0) ||
+		    !p2s_step_transfer(&t, P2S_BY_LOAD, 0, STALE_BYTES, 0, STALE_BYTES, 0))
+			break;
+	}
+	return p2s_trial_end(&t);
+}
+
+/* All bulk legs of one direction over one mapping. A leg that fails does not keep the others from being known. */
+static void bulk_lane(const struct p2s_lane *lane)
+{
+	static const enum p2s_engine store[] = {P2S_BY_STORE};
+	static const enum p2s_engine load[] = {P2S_BY_LOAD, P2S_BY_LOAD_RELAXED};
+	static const enum p2s_engine write[] = {P2S_BY_CE_WRITE, P2S_BY_CE_WRITE_PEER};
+	static const enum p2s_engine read[] = {P2S_BY_CE_READ, P2S_BY_CE_READ_PEER};
+	static const struct {
+		int32_t leg;
+		const enum p2s_engine *engines;
+		size_t count;
+	} legs[] = {{P2PSAFE_LEG_SM_STORE, store, 1}, {P2PSAFE_LEG_CE_WRITE, write, 2}, {P2PSAFE_LEG_SM_LOAD, load, 2},
+	            {P2PSAFE_LEG_CE_READ, read, 2},   {P2PSAFE_LEG_SIZES, NULL, 0},     {P2PSAFE_LEG_STALE, NULL, 0}};
+	uint64_t cap = lane->run->ask.level == P2PSAFE_LEVEL_QUICK ? P2S_MIB : lane->bytes;
+
+	for (size_t i = 0; i < sizeof legs / sizeof legs[0]; i++) {
+		if (!p2s_run_may_start(lane->run) || !p2s_lane_alive(lane))
+			return;
+		if (legs[i].leg == P2PSAFE_LEG_SIZES)
+			sizes_leg(lane, cap);
+		else if (legs[i].leg == P2PSAFE_LEG_STALE)
+			stale_leg(lane);
+		else
+			bulk_leg(lane, legs[i].leg, legs[i].engines, legs[i].count, cap);
+	}
+}
+
+void p2s_bulk_pair(struct p2s_run *run, uint32_t a, uint32_t b)
+{
+	for (int m = 0; m < P2S_M_COUNT; m++) {
+		/* Asked before either way runs: what one way does wrong does not hide the other. */
+		int may[2] = {p2s_run_may_test(run, a, b), p2s_run_may_test(run, b, a)};
+
+		for (int back = 0; back < 2; back++) {
+			struct p2s_lane lane;
+
+			if (may[back] && p2s_lane_open(run, back ? b : a, back ? a : b, m, &lane))
+				bulk_lane(&lane);
+		}
+	}
+	p2s_link_progress(run);
+}
