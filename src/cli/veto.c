@@ -159,8 +159,10 @@ int cli_veto_unenforced(const struct cli_veto *v, char *const *command)
 				continue;
 			if (s->kind == P2PSAFE_SETTING_ARGUMENT && has_argument(command, s->name))
 				enforced = 1;
+			else if (s->kind == P2PSAFE_SETTING_ADVICE)
+				cli_say("veto of %s: to be done by you: %s", p2psafe_consumer_name(c), s->why);
 			else
-				cli_say("veto of %s: to be done by you: %s: %s%s%s%s%s", p2psafe_consumer_name(c),
+				cli_say("veto of %s: to be done by you: %s %s%s%s%s%s", p2psafe_consumer_name(c),
 				        p2psafe_setting_kind_name(s->kind), s->name, s->value[0] != '\0' ? " " : "", s->value,
 				        s->why[0] != '\0' ? ": " : "", s->why);
 		}
