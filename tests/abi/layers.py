@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "lib/iommu": {"lib/core", "lib/evidence", "lib/inventory"},
     "lib/emit": {"lib/core", "lib/evidence", "lib/rules", "lib/ipc"},
     "lib/ipc": {"lib/core", "lib/inventory"},
-    "lib/kept": {"lib/core", "lib/evidence", "lib/emit", "lib/inventory", "lib/ipc"},
+    "lib/kept": {"lib/core", "lib/evidence", "lib/emit", "lib/inventory", "lib/ipc", "lib/rules"},
     "lib/api": {"*"},
     "helper": {"lib/core", "lib/evidence", "lib/ipc"},
     "sim": {"lib/core", "lib/ipc", "helper"},

@@ -60,6 +60,19 @@ def undefined_symbols(library):
     return {line.split()[-1].partition("@")[0] for line in run("nm", "-D", "--undefined-only", library).splitlines()}
 
 
+def writable_objects(library):
+    """Names of variables in .data and .bss: state that two contexts, or two threads, would share."""
+    sections = {}
+    for number, name in re.findall(r"^\s*\[\s*(\d+)\]\s+(\S+)", run("readelf", "-SW", library), flags=re.MULTILINE):
+        sections[number] = name
+    found = set()
+    for line in run("readelf", "-sW", library).splitlines():
+        words = line.split()
+        if len(words) == 8 and words[3] == "OBJECT" and sections.get(words[6]) in (".data", ".bss"):
+            found.add(words[7])
+    return found - {"completed.0", "__dso_handle", "__TMC_END__"}  # the compiler's own start-up files
+
+
 def difference(left_name, left, right_name, right):
     lines = ["%s: in %s but not in %s" % (name, left_name, right_name) for name in sorted(left - right)]
     return lines + ["%s: in %s but not in %s" % (name, right_name, left_name) for name in sorted(right - left)]
@@ -90,6 +103,8 @@ def check(options):
         problems += difference("NEEDED", needed, "the allowed list", NEEDED)
         for name in sorted(undefined_symbols(options.library) & FORBIDDEN):
             problems.append("%s: the library calls it" % name)
+        for name in sorted(writable_objects(options.library)):
+            problems.append("%s: a variable that changes; all state belongs into a context or a report" % name)
     for tag in ("RPATH", "RUNPATH", "TEXTREL"):
         if "(%s)" % tag in dynamic:
             problems.append("the library has %s" % tag)

@@ -93,6 +93,11 @@ class Symbols(Toy):
         found = self.problems(self.build("a.so", flags=["-Wl,-soname,libp2psafe.so.2"]), sanitized=True)
         self.assertIn("SONAME", found)
 
+    def test_a_variable_that_changes(self):
+        source = SOURCE.replace("return number + 1;", "static int calls; return number + ++calls;")
+        found = self.problems(self.build("a.so", source=source, flags=["-Wl,--no-as-needed", "-lc"]))
+        self.assertIn("calls", found)
+
     def test_what_must_not_be_needed_or_called(self):
         source = SOURCE + "#include <stdlib.h>\nvoid helper(void);\nvoid helper(void) { setenv(\"A\", \"B\", 1); }\n"
         source = source.replace("return number + 1;", "helper(); return number + 1;")

@@ -3,6 +3,7 @@
 import copy
 import gc
 import json
+import os
 import pickle
 import threading
 import unittest
@@ -177,6 +178,21 @@ class Log(LibraryTest):
         self.assertTrue(report.allows("nccl_p2p"))
         self.assertGreater(len(errors), 0)
         self.assertEqual(set(errors), {"E_BUSY"})
+
+    def test_a_child_of_fork_is_refused(self):
+        context = p2psafe.Context()
+        report = context.probe(host_dir=HEALTHY, environment=False)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                context.probe(host_dir=HEALTHY, environment=False)
+            except p2psafe.P2PSafeError as exc:
+                code = 0 if "fork" in exc.text else 2
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertEqual(len(report.gpus), 2)
 
     def reenter(self, context):
         try:
