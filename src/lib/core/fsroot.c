@@ -29,7 +29,8 @@ static enum p2s_read classify(int e)
 
 static int open_below(const struct p2s_fsroot *root, const char *path, int flags)
 {
-	flags |= O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	/* openat2 refuses with EINVAL what openat ignores: O_PATH beside flags that mean nothing to it. */
+	flags |= (flags & O_PATH) != 0 ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 	while (*path == '/')
 		path++;
 	if (*path == '\0')
