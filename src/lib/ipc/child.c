@@ -53,7 +53,8 @@ static int lift(int fd)
 static int spawn(const char *path, int sock, pid_t *pid)
 {
 	char name[] = "p2psafe-helper";
-	char *argv[] = {name, NULL};
+	char role[] = "conductor";
+	char *argv[] = {name, role, NULL};
 	char *env[ENVIRONMENT_MAX];
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
