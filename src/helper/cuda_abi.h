@@ -10,6 +10,7 @@
 
 typedef int32_t p2s_curesult; /* CUresult */
 typedef int32_t p2s_cudevice; /* CUdevice */
+typedef int32_t p2s_cuenum;   /* any enumeration argument */
 typedef uint64_t p2s_cuptr;   /* CUdeviceptr */
 typedef uint64_t p2s_cumem;   /* CUmemGenericAllocationHandle */
 typedef struct p2s_cuctx_st *p2s_cuctx;

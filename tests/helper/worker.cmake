@@ -1,0 +1,33 @@
+# The workers: PTX text, driver declarations, and every operation against the simulated driver.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+find_package(Threads REQUIRED)
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+set(worker_includes ${PROJECT_SOURCE_DIR}/tests/helper ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib)
+
+set(worker_ptx ${PROJECT_SOURCE_DIR}/src/helper/kernels.ptx)
+add_test(NAME worker_ptx_allowed COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/worker_ptx.py allow ${worker_ptx})
+add_test(NAME worker_ptx_assembles COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/worker_ptx.py ptxas ${worker_ptx})
+set_tests_properties(worker_ptx_assembles PROPERTIES SKIP_RETURN_CODE 77)
+
+# The vendor's header, where installed, is only read here.
+find_path(CUDA_HEADER cuda.h PATHS /usr/local/cuda/include)
+add_executable(worker_abi worker_abi.c)
+target_include_directories(worker_abi PRIVATE ${worker_includes})
+if(CUDA_HEADER)
+  target_include_directories(worker_abi SYSTEM PRIVATE ${CUDA_HEADER})
+endif()
+add_test(NAME worker_abi COMMAND worker_abi)
+set_tests_properties(worker_abi PROPERTIES SKIP_RETURN_CODE 77)
+
+add_executable(worker_process worker_process.c $<TARGET_OBJECTS:p2psafe_worker> $<TARGET_OBJECTS:p2psafe_core>)
+target_include_directories(worker_process PRIVATE ${worker_includes})
+target_link_libraries(worker_process PRIVATE p2psafe_warnings Threads::Threads ${CMAKE_DL_LIBS})
+
+add_library(p2psafe_worker_drive STATIC worker_drive.c ${PROJECT_SOURCE_DIR}/src/helper/ops.c $<TARGET_OBJECTS:p2psafe_core>)
+target_include_directories(p2psafe_worker_drive PUBLIC ${worker_includes})
+target_link_libraries(p2psafe_worker_drive PRIVATE p2psafe_warnings)
+
+add_executable(worker_ops worker_ops.c)
+target_link_libraries(worker_ops PRIVATE p2psafe_warnings p2psafe_worker_drive PkgConfig::CMOCKA)
+add_test(NAME worker_ops COMMAND worker_ops $<TARGET_FILE:worker_process> ${P2PSAFE_LIBEXEC}/sim/libcuda.so.1)
+set_tests_properties(worker_ops PROPERTIES TIMEOUT 120)
