@@ -157,27 +157,29 @@ static void show_failures(const struct cli_style *style, const p2psafe_report *r
 /* What the pairs that are OK have in common: the least of each number, and every leg that one of them lacks. */
 struct reach {
 	int32_t pairs;
-	uint64_t bytes, rounds, coverage, coverage_of, bound_ppb;
+	uint64_t bytes, rounds;
+	uint64_t coverage, memory;     /* bytes of the owner's memory that one handle of a leg touched, and all it has; 0 unknown */
+	uint64_t bound_ppb[LEG_WORDS]; /* the worst 95% bound of each leg */
 	int missing[LEG_WORDS];
 };
 
 static void add_pair(struct reach *r, const p2psafe_report *report, const struct p2psafe_pair *pair, int32_t index)
 {
 	struct p2psafe_leg leg;
-	uint64_t bytes = 0, rounds = 0, coverage = 0, of = 0, bound = 0;
+	struct p2psafe_gpu owner = {.size = sizeof(owner)};
+	uint64_t bytes = 0, rounds = 0, coverage = 0;
 	int seen[LEG_WORDS] = {0};
 	for (int32_t i = 0; i < pair->leg_count; i++) {
 		if (!get_leg(report, index, i, &leg) || leg.verdict != P2PSAFE_VERDICT_OK)
 			continue;
-		if (leg.leg > 0 && leg.leg < LEG_WORDS)
-			seen[leg.leg] = 1;
 		bytes += leg.bytes;
 		rounds += leg.rounds;
-		if (leg.coverage_bytes > coverage) {
-			coverage = leg.coverage_bytes;
-			of = leg.coverage_of_bytes;
-		}
-		bound = leg.error_bound_ppb > bound ? leg.error_bound_ppb : bound;
+		coverage = leg.coverage_bytes > coverage ? leg.coverage_bytes : coverage;
+		if (leg.leg <= 0 || leg.leg >= LEG_WORDS)
+			continue;
+		seen[leg.leg] = 1;
+		if (leg.error_bound_ppb > r->bound_ppb[leg.leg])
+			r->bound_ppb[leg.leg] = leg.error_bound_ppb;
 	}
 	for (int i = 1; i < LEG_WORDS; i++)
 		r->missing[i] |= !seen[i];
@@ -187,9 +189,21 @@ static void add_pair(struct reach *r, const p2psafe_report *report, const struct
 		r->rounds = rounds;
 	if (r->pairs == 1 || coverage < r->coverage) {
 		r->coverage = coverage;
-		r->coverage_of = of;
+		r->memory = p2psafe_report_gpu(report, pair->dst, &owner) == P2PSAFE_OK ? owner.memory_bytes : 0;
 	}
-	r->bound_ppb = bound > r->bound_ppb ? bound : r->bound_ppb;
+}
+
+/* The tightest bound: the leg whose rounds say most. */
+static void show_bound(const struct cli_style *style, const struct reach *r)
+{
+	int best = 0;
+	for (int i = 1; i < LEG_WORDS; i++) {
+		if (r->bound_ppb[i] != 0 && !r->missing[i] && (best == 0 || r->bound_ppb[i] < r->bound_ppb[best]))
+			best = i;
+	}
+	if (best != 0)
+		fprintf(style->out, "  %s: with 95%% confidence fewer than %llu wrong rounds in a million\n", p2psafe_leg_name(best),
+		        (unsigned long long)(r->bound_ppb[best] / 1000 + 1));
 }
 
 static void show_reach(const struct cli_style *style, const p2psafe_report *report)
@@ -206,16 +220,14 @@ static void show_reach(const struct cli_style *style, const p2psafe_report *repo
 		return;
 	cli_style_head(style, "What OK rests on");
 	cli_show_level(report, level, sizeof(level));
-	snprintf(line, sizeof(line),
-	         "%d of %d directions are OK at level %s: each moved at least %s in %llu rounds and touched %s%s%s of its owner's "
-	         "memory",
-	         r.pairs, pairs, level, cli_style_bytes(bytes, sizeof(bytes), r.bytes), (unsigned long long)r.rounds,
-	         cli_style_bytes(coverage, sizeof(coverage), r.coverage), r.coverage_of > 0 ? " of " : "",
-	         r.coverage_of > 0 ? cli_style_bytes(of, sizeof(of), r.coverage_of) : "");
+	snprintf(
+		line, sizeof(line), "%d of %d directions are OK at level %s: each moved at least %s in %llu rounds and touched %s%s%s",
+		r.pairs, pairs, level, cli_style_bytes(bytes, sizeof(bytes), r.bytes), (unsigned long long)r.rounds,
+		cli_style_bytes(coverage, sizeof(coverage), r.coverage), r.memory > 0 ? " of its owner's " : " of its owner's memory",
+		r.memory > 0 ? cli_style_bytes(of, sizeof(of), r.memory) : "");
 	fputs("  ", style->out);
 	cli_style_wrap(style, 2, 2, line);
-	if (r.bound_ppb > 0)
-		fprintf(style->out, "  error rate of a leg below %llu in 10^9 with 95%% confidence\n", (unsigned long long)r.bound_ppb);
+	show_bound(style, &r);
 	size_t len = (size_t)snprintf(line, sizeof(line), "not tested:");
 	for (int i = 1; i < LEG_WORDS; i++) {
 		if (r.missing[i] && i != P2PSAFE_LEG_STAGED && len < sizeof(line))
