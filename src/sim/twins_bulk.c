@@ -9,6 +9,7 @@ int sim_twin_fill(struct sim_kernel *k)
 {
 	uint64_t dst = k->args[0], begin = k->args[1], end = k->args[2], seed = k->args[3];
 	struct sim_view v;
+	enum sim_outcome outcome;
 	int error = 0, rc;
 
 	if (end <= begin)
@@ -17,13 +18,15 @@ int sim_twin_fill(struct sim_kernel *k)
 	if (rc)
 		return rc;
 	k->ns = sim_kernel_ns(&v, end - begin);
-	return sim_kernel_outcome(sim_view_fill(&v, begin, end, seed, &error), error);
+	outcome = sim_view_fill(&v, begin, end, seed, &error);
+	return sim_kernel_outcome(outcome, error);
 }
 
 int sim_twin_load(struct sim_kernel *k)
 {
 	uint64_t begin = k->args[2], end = k->args[3], mode = k->args[4];
 	struct sim_view to, from;
+	enum sim_outcome outcome;
 	int error = 0, rc;
 
 	if (end <= begin)
@@ -36,7 +39,8 @@ int sim_twin_load(struct sim_kernel *k)
 	if (rc)
 		return rc;
 	k->ns = sim_kernel_ns(&from, end - begin);
-	return sim_kernel_outcome(sim_view_load(&to, &from, begin, end, &error), error);
+	outcome = sim_view_load(&to, &from, begin, end, &error);
+	return sim_kernel_outcome(outcome, error);
 }
 
 /* One check in progress. */
