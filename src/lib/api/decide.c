@@ -1,23 +1,347 @@
 #include "api/decide.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
 #include "api/answer.h"
+#include "api/hit.h"
+#include "core/names.h"
+#include "emit/emit.h"
 #include "ipc/proto.h"
+#include "kept/key.h"
+#include "kept/lock.h"
+#include "kept/marker.h"
+#include "kept/place.h"
+#include "kept/policy.h"
+#include "kept/store.h"
+#include "rules/rules.h"
+
+/* A test under the lock, with marker and record. */
+struct testing {
+	struct p2s_session *s;
+	struct p2s_model *m;
+	struct p2s_places places;
+	int dir; /* of the place that is written; -1 none */
+	struct p2s_lock lock;
+	struct p2s_marker marker;
+	int32_t forbidden; /* a marker says no */
+	int32_t unmarked;  /* no marker could be written */
+};
+
+static int32_t find(struct testing *t, const char *code, int32_t severity, const char *source, const char *text)
+{
+	return p2s_model_find(t->m, code, severity, P2PSAFE_CONFIDENCE_HIGH, -1, -1, source, text) ? 0 : p2s_answer_oom(t->s);
+}
+
+static int32_t on_risk(void *user, int32_t src, int32_t dst, int32_t leg)
+{
+	struct testing *t = user;
+
+	if (t->forbidden)
+		return 0;
+	if (p2s_marker_write(&t->marker, t->m->gpus[src].address, t->m->gpus[dst].address, p2s_word_name(P2S_GROUP_LEG, leg)))
+		return 1;
+	t->unmarked = 1;
+	/* A simulated host cannot take this machine down. */
+	return t->s->request.simulated || !(t->s->request.flags & P2PSAFE_FLAG_REQUIRE_MARKER);
+}
+
+static int32_t judge_marker(struct testing *t)
+{
+	char what[160];
+	char text[300];
+	enum p2s_marker_state state =
+		p2s_marker_look(&t->marker, t->dir, p2s_key_marker(t->m, &t->s->host), t->s->host.boot_id, what, sizeof what);
+
+	if (state == P2S_MARKER_NONE || state == P2S_MARKER_ONE || t->s->request.flags & P2PSAFE_FLAG_KEEP_GOING)
+		return 0;
+	t->forbidden = 1;
+	snprintf(text, sizeof text, "%s: %s; nothing risky runs until the cache is cleared or the test is told to keep going",
+	         state == P2S_MARKER_EARLIER ? "the machine restarted during a test"
+	         : state == P2S_MARKER_TWO   ? "two tests of this boot did not end well"
+	                                     : "a marker of an unfinished test cannot be read",
+	         what);
+	return find(t, "PROBE_RISK_HIGH", P2PSAFE_SEVERITY_DANGER, "marker", text);
+}
+
+/* Did the run end in a way that must not be repeated without thought? */
+static int32_t ended_badly(const struct p2s_model *m, const struct p2s_run_result *result)
+{
+	static const char *const grave[] = {"GPU_WEDGED", "GPU_LOST", "GRAVE_XID", "NVLINK_FATAL_XID"};
+
+	if (result->left_behind > 0 || (result->risk_asked && result->done_status < 0))
+		return 1;
+	for (size_t i = 0; i < m->pair_count; i++)
+		for (size_t k = 0; k < m->pairs[i].leg_count; k++)
+			if (m->pairs[i].legs[k].verdict == P2PSAFE_VERDICT_HANG)
+				return 1;
+	for (size_t i = 0; i < m->finding_count; i++)
+		for (size_t k = 0; k < sizeof grave / sizeof grave[0]; k++)
+			if (strcmp(m->findings[i].code, grave[k]) == 0)
+				return 1;
+	return 0;
+}
+
+static int32_t run_test(struct testing *t)
+{
+	struct p2s_run_result result;
+	int32_t rc = judge_marker(t);
+
+	if (rc == 0)
+		rc = p2s_answer_run(t->s, t->m, P2S_MODE_TEST, on_risk, t, &result);
+	if (rc != 0) {
+		p2s_marker_end(&t->marker, 1);
+		return rc;
+	}
+	p2s_marker_end(&t->marker, ended_badly(t->m, &result));
+	if (t->unmarked && !t->s->request.simulated)
+		rc = find(t, "NO_MARKER", P2PSAFE_SEVERITY_WARNING, "cache", "no place for a marker: a crash during the test leaves no trace");
+	return rc != 0 ? rc : p2s_answer_finish(t->s, t->m, NULL);
+}
+
+/* The report as it is kept: what belongs to one process only is left out when it is read back. */
+static char *full_text(const struct p2s_model *m)
+{
+	json_t *top = p2s_emit_report(m, 0);
+	char *text = p2s_emit_dump(top, JSON_COMPACT);
+
+	json_decref(top);
+	return text;
+}
+
+/* Publishes the model as the next generation if the old record may be replaced. Returns 1 if another process was first. */
+static int32_t publish(struct testing *t)
+{
+	struct p2s_record old;
+	struct p2s_record now;
+	const char *why;
+	char reason[200];
+	uint64_t next = p2s_store_highest(t->dir) + 1;
+	enum p2s_policy policy = P2S_POLICY_REPLACE;
+	int32_t had;
+	int32_t result = -1;
+	char *full;
+
+	if (!p2s_record_from_model(&now, t->m, &t->s->host, t->s->request.cuda_library)) {
+		p2s_record_free(&now);
+		return 0;
+	}
+	had = p2s_store_newest(t->dir, &old, &why);
+	if (had) {
+		struct p2s_request any = t->s->request;
+
+		any.level = 0; /* the level is the policy's business here, not the key's */
+		policy = p2s_policy_replace(&old, p2s_key_matches(&old, t->m, &t->s->host, &any, reason, sizeof reason), &now);
+		if (p2s_record_worst(&now) == P2PSAFE_VERDICT_UNTESTED)
+			now.retries = p2s_record_worst(&old) == P2PSAFE_VERDICT_UNTESTED ? old.retries + 1 : 0;
+	}
+	if (policy == P2S_POLICY_COUNT_PASS) {
+		old.passes++;
+		result = p2s_store_republish(t->dir, &old, next);
+	} else if (policy == P2S_POLICY_REPLACE) {
+		full = full_text(t->m);
+		result = p2s_store_publish(t->dir, &now, next, full);
+		free(full);
+		if (result == 1)
+			snprintf(t->m->kept_path, sizeof t->m->kept_path, "%.480s/%llu.json", t->places.place[t->places.write].dir,
+			         (unsigned long long)next);
+	}
+	if (had)
+		p2s_record_free(&old);
+	p2s_record_free(&now);
+	if (result == 1 && t->lock.fd >= 0)
+		p2s_store_clean(t->dir, next);
+	return result == 0;
+}
+
+static int32_t untested(struct testing *t, const char *code, const char *text)
+{
+	int32_t rc = find(t, code, P2PSAFE_SEVERITY_ERROR, "lock", text);
+
+	if (rc == 0 && !p2s_model_make_pairs(t->m))
+		rc = p2s_answer_oom(t->s);
+	return rc != 0 ? rc : p2s_answer_finish(t->s, t->m, NULL);
+}
+
+/* A model to start over with. */
+static int32_t look_again(struct testing *t, enum p2s_group *group)
+{
+	int32_t rc;
+
+	p2s_model_free(t->m);
+	p2s_model_init(t->m);
+	rc = p2s_answer_look(t->s, t->m, P2S_SCOPE_ALL);
+	return rc != 0 ? rc : p2s_answer_group(t->s, t->m, 0, group);
+}
+
+static void open_testing(struct testing *t, struct p2s_session *s, p2psafe_report *report)
+{
+	memset(t, 0, sizeof *t);
+	t->s = s;
+	t->m = &report->decision.m;
+	t->lock.fd = -1;
+	t->marker.fd = -1;
+	t->marker.dir = -1;
+	p2s_places_open(&t->places, &s->request, 1);
+	t->dir = t->places.write >= 0 ? t->places.place[t->places.write].fd : -1;
+}
+
+static void close_testing(struct testing *t)
+{
+	p2s_lock_release(&t->lock);
+	p2s_places_close(&t->places);
+}
+
+static enum p2s_lock_result take_lock(struct testing *t)
+{
+	uint64_t deadline = p2s_session_deadline(t->s, t->m->gpu_count);
+
+	return t->dir < 0 ? P2S_LOCK_FAILED : p2s_lock_take(&t->lock, t->dir, t->s->host.boot_id, deadline, deadline);
+}
 
 int32_t p2s_decide_test(struct p2s_session *s, p2psafe_report *report)
 {
-	struct p2s_model *m = &report->decision.m;
-	struct p2s_run_result result;
+	struct testing t;
 	enum p2s_group group;
-	int32_t rc = p2s_answer_look(s, m, P2S_SCOPE_ALL);
+	enum p2s_lock_result lock = P2S_LOCK_FAILED;
+	int32_t thorough = s->request.level == P2PSAFE_LEVEL_THOROUGH;
+	int32_t rc = p2s_answer_look(s, &report->decision.m, P2S_SCOPE_ALL);
 
 	if (rc == 0)
-		rc = p2s_answer_group(s, m, 0, &group);
-	if (rc == 0 && (group == P2S_GROUP_TESTABLE || group == P2S_GROUP_SINGLE))
-		rc = p2s_answer_run(s, m, P2S_MODE_TEST, NULL, NULL, &result);
-	return rc != 0 ? rc : p2s_answer_finish(s, m, NULL);
+		rc = p2s_answer_group(s, &report->decision.m, 0, &group);
+	if (rc != 0)
+		return rc;
+	if (group != P2S_GROUP_TESTABLE && group != P2S_GROUP_SINGLE)
+		return p2s_answer_finish(s, &report->decision.m, NULL);
+	open_testing(&t, s, report);
+	/* A soak may take hours: it holds the lock only to publish. */
+	if (group == P2S_GROUP_TESTABLE && !thorough)
+		lock = take_lock(&t);
+	if (lock == P2S_LOCK_GAVE_UP)
+		rc = untested(&t, "LOCK_HELD", "another test is running or stopped and did not end in time");
+	else
+		rc = run_test(&t);
+	if (rc == 0 && lock != P2S_LOCK_GAVE_UP && group == P2S_GROUP_TESTABLE && !(s->request.flags & P2PSAFE_FLAG_NO_CACHE)) {
+		if (thorough)
+			lock = take_lock(&t);
+		if (lock == P2S_LOCK_HELD)
+			publish(&t);
+	}
+	close_testing(&t);
+	return rc;
+}
+
+/* Another process holds the lock and does not come back: say untested, so that all ranks of this start say the same. */
+static int32_t give_up(struct testing *t, p2psafe_report *report)
+{
+	char why[200];
+	int32_t hit = 0;
+	int32_t rc;
+
+	if (!(t->s->request.flags & P2PSAFE_FLAG_NO_CACHE)) {
+		/* The holder may have published while we were about to leave. */
+		p2s_model_free(t->m);
+		p2s_model_init(t->m);
+		rc = p2s_hit_adopt(t->s, &t->places.place[t->places.write], report, &hit, why, sizeof why);
+		if (rc != 0 || hit)
+			return rc;
+	}
+	enum p2s_group group;
+
+	rc = look_again(t, &group);
+	if (rc == 0)
+		rc = untested(t, "LOCK_HELD", "another test is running or stopped and did not end in time");
+	if (rc != 0 || t->s->request.flags & P2PSAFE_FLAG_NO_CACHE || group != P2S_GROUP_TESTABLE)
+		return rc;
+	if (!publish(t))
+		return 0;
+	p2s_model_free(t->m);
+	p2s_model_init(t->m);
+	rc = p2s_hit_adopt(t->s, &t->places.place[t->places.write], report, &hit, why, sizeof why);
+	if (rc != 0 || hit)
+		return rc;
+	rc = look_again(t, &group);
+	return rc != 0 ? rc : untested(t, "LOCK_HELD", "another answer was published, but it cannot be read");
+}
+
+/* We hold the lock: the answer may be there by now, else we make it. */
+static int32_t make_answer(struct testing *t, p2psafe_report *report)
+{
+	int32_t use_cache = !(t->s->request.flags & P2PSAFE_FLAG_NO_CACHE);
+	int32_t hit = 0;
+	char why[200] = "";
+	enum p2s_group group;
+	int32_t rc;
+
+	if (use_cache && !(t->s->request.flags & P2PSAFE_FLAG_RECHECK)) {
+		p2s_model_free(t->m);
+		p2s_model_init(t->m);
+		rc = p2s_hit_try(t->s, &t->places, report, &hit, why, sizeof why);
+		if (rc != 0 || hit)
+			return rc;
+		rc = look_again(t, &group);
+		if (rc != 0)
+			return rc;
+	}
+	p2s_log(t->s->log, P2PSAFE_LOG_INFO, "testing: %s", why[0] != '\0' ? why : "a fresh answer is wanted");
+	rc = run_test(t);
+	if (rc != 0 || !use_cache)
+		return rc;
+	snprintf(t->m->kept_reason, sizeof t->m->kept_reason, "%.200s", why);
+	/* The driver may have shown that only one GPU is ours: such an answer is made afresh each time. */
+	if (t->m->pair_count == 0 || !publish(t))
+		return 0;
+	p2s_model_free(t->m);
+	p2s_model_init(t->m);
+	rc = p2s_hit_adopt(t->s, &t->places.place[t->places.write], report, &hit, why, sizeof why);
+	if (rc != 0 || hit)
+		return rc;
+	rc = look_again(t, &group);
+	return rc != 0 ? rc : untested(t, "LOCK_HELD", "another answer was published first, but it cannot be read");
 }
 
 int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 {
-	return p2s_decide_test(s, report);
+	struct p2s_model *m = &report->decision.m;
+	struct p2s_places places;
+	struct testing t;
+	enum p2s_group group;
+	int32_t hit = 0;
+	char why[200];
+	int32_t rc = 0;
+
+	if (!(s->request.flags & (P2PSAFE_FLAG_NO_CACHE | P2PSAFE_FLAG_RECHECK))) {
+		p2s_places_open(&places, &s->request, 0);
+		rc = p2s_hit_try(s, &places, report, &hit, why, sizeof why);
+		p2s_places_close(&places);
+		if (rc != 0 || hit)
+			return rc;
+	}
+	rc = p2s_answer_look(s, m, P2S_SCOPE_ALL);
+	if (rc == 0)
+		rc = p2s_answer_group(s, m, 0, &group);
+	if (rc != 0)
+		return rc;
+	if (group != P2S_GROUP_TESTABLE)
+		return p2s_answer_finish(s, m, NULL);
+	open_testing(&t, s, report);
+	if (t.dir < 0 && !s->request.simulated && s->request.flags & P2PSAFE_FLAG_REQUIRE_MARKER) {
+		rc = untested(&t, "NO_MARKER", t.places.why);
+	} else {
+		switch (take_lock(&t)) {
+		case P2S_LOCK_HELD:
+			rc = make_answer(&t, report);
+			break;
+		case P2S_LOCK_GAVE_UP:
+			rc = give_up(&t, report);
+			break;
+		default:
+			rc = run_test(&t);
+			break;
+		}
+	}
+	close_testing(&t);
+	return rc;
 }

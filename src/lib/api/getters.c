@@ -241,7 +241,7 @@ P2PSAFE_API int32_t p2psafe_report_json(const p2psafe_report *report, char **out
 	}
 	top = p2s_emit_report(&p2s_report_evidence(report)->m, report->pass_untested);
 	if (top != NULL)
-		*out = json_dumps(top, JSON_INDENT(2));
+		*out = p2s_emit_dump(top, JSON_INDENT(2));
 	json_decref(top);
 	if (*out != NULL)
 		return P2PSAFE_OK;

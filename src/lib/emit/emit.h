@@ -16,6 +16,8 @@ char *p2s_emit_text(const struct p2s_model *m, int32_t format);
 
 /* The report as a JSON tree, NULL when out of memory. */
 json_t *p2s_emit_report(const struct p2s_model *m, int32_t pass_untested);
+/* A tree as text of our own allocator: the application may have given jansson another one. NULL when out of memory. */
+char *p2s_emit_dump(const json_t *tree, size_t flags);
 /* Parts of it that the kept record's decision shares. */
 json_t *p2s_emit_settings_json(const struct p2s_model *m);
 json_t *p2s_emit_text_or_null(const char *text);

@@ -114,7 +114,7 @@ char *p2s_emit_text(const struct p2s_model *m, int32_t format)
 
 	if (format == P2PSAFE_FORMAT_JSON) {
 		json_t *list = p2s_emit_settings_json(m);
-		char *text = list == NULL ? NULL : json_dumps(list, JSON_INDENT(2));
+		char *text = p2s_emit_dump(list, JSON_INDENT(2));
 
 		json_decref(list);
 		return text;

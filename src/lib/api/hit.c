@@ -1,0 +1,305 @@
+#define _GNU_SOURCE
+#include "api/hit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/answer.h"
+#include "choose/choose.h"
+#include "emit/emit.h"
+#include "kept/key.h"
+#include "kept/policy.h"
+#include "kept/store.h"
+#include "kept/trust.h"
+#include "rules/rules.h"
+
+#define NOT_RECHECKED "ACS, MIG, NVLink states, UUID and VBIOS not rechecked"
+
+/* What the full report is judged with when somebody asks for it. */
+struct lazy {
+	char dir[512];
+	struct p2s_record name; /* only full_name and full_hash */
+	int32_t single_gpu;
+	int32_t nothing_tested;
+	int32_t pass_untested;
+	int32_t allowed[P2S_CONSUMERS];
+	char *visible;
+	char *device_order;
+	char path[600];
+	char reason[256];
+	size_t gpu_count;
+	struct {
+		char address[P2S_BDF_TEXT];
+		int32_t ours, in_group;
+	} gpus[P2S_MAX_GPUS];
+};
+
+static void lazy_free(void *user)
+{
+	struct lazy *l = user;
+
+	free(l->visible);
+	free(l->device_order);
+	free(l);
+}
+
+/* The group is this process's, not that of the process which made the record. */
+static void regroup(const struct lazy *l, struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		m->gpus[i].in_group = 0;
+		m->gpus[i].ours = 0;
+		for (size_t k = 0; k < l->gpu_count; k++) {
+			if (strcmp(m->gpus[i].address, l->gpus[k].address) != 0)
+				continue;
+			m->gpus[i].ours = l->gpus[k].ours;
+			m->gpus[i].in_group = l->gpus[k].in_group;
+		}
+		if (!m->gpus[i].ours)
+			m->gpus[i].state = P2PSAFE_GPU_STATE_NOT_OURS;
+	}
+	p2s_model_drop_outsiders(m);
+}
+
+/* Judged again from the legs, the evidence must say what the decision says; else the file is not believed. */
+static int32_t load(void *user, struct p2s_model *m)
+{
+	const struct lazy *l = user;
+	const char *why;
+	size_t len = 0;
+	int dir = p2s_trust_dir(l->dir, &why);
+	char *text = dir >= 0 ? p2s_store_full(dir, &l->name, &len) : NULL;
+	json_t *top = text != NULL ? json_loadb(text, len, 0, NULL) : NULL;
+	int32_t ok = top != NULL && p2s_emit_parse(top, m) == 1;
+
+	json_decref(top);
+	free(text);
+	if (dir >= 0)
+		close(dir);
+	if (!ok)
+		return 0;
+	regroup(l, m);
+	m->single_gpu = l->single_gpu;
+	m->nothing_tested = l->nothing_tested;
+	m->kept_hit = 1;
+	snprintf(m->kept_path, sizeof m->kept_path, "%.511s", l->path);
+	snprintf(m->kept_reason, sizeof m->kept_reason, "%s", l->reason);
+	if (!p2s_rules_judge(m, NULL) || !p2s_choose(m) || !p2s_emit_settings(m, l->pass_untested))
+		return 0;
+	p2s_choose_ordinals(m, l->visible, l->device_order);
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+		if (m->consumers[c].allowed != l->allowed[c])
+			return 0;
+	return 1;
+}
+
+static int32_t copy(char **to, const char *from)
+{
+	*to = from != NULL ? strdup(from) : NULL;
+	return from == NULL || *to != NULL;
+}
+
+static int32_t prepare_lazy(struct p2s_session *s, const struct p2s_record *r, const char *dir, p2psafe_report *report)
+{
+	const struct p2s_model *m = &report->decision.m;
+	struct lazy *l;
+
+	if (r->full_name[0] == '\0' || dir == NULL)
+		return 0; /* an operator's record has no full report beside it */
+	l = calloc(1, sizeof *l);
+	if (l == NULL)
+		return p2s_answer_oom(s);
+	snprintf(l->dir, sizeof l->dir, "%s", dir);
+	memcpy(l->name.full_name, r->full_name, sizeof l->name.full_name);
+	l->name.full_hash = r->full_hash;
+	l->single_gpu = m->single_gpu;
+	l->nothing_tested = m->nothing_tested;
+	l->pass_untested = report->pass_untested;
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+		l->allowed[c] = m->consumers[c].allowed;
+	snprintf(l->path, sizeof l->path, "%s", m->kept_path);
+	snprintf(l->reason, sizeof l->reason, "%s", m->kept_reason);
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		memcpy(l->gpus[i].address, m->gpus[i].address, sizeof l->gpus[i].address);
+		l->gpus[i].ours = m->gpus[i].ours;
+		l->gpus[i].in_group = m->gpus[i].in_group;
+	}
+	l->gpu_count = m->gpu_count;
+	if (!copy(&l->visible, s->request.visible) || !copy(&l->device_order, s->request.device_order)) {
+		lazy_free(l);
+		return p2s_answer_oom(s);
+	}
+	report->load = load;
+	report->load_free = lazy_free;
+	report->load_user = l;
+	return 0;
+}
+
+/* Paths, staged verdicts and the permission matrix, in the model's order of GPUs. NULL when out of memory. */
+static unsigned char *transfer(const struct p2s_record *r, struct p2s_model *m)
+{
+	size_t n = m->gpu_count;
+	unsigned char *verdict = malloc(n * n * P2S_CONSUMERS + 1);
+	int32_t map[P2S_MAX_GPUS];
+
+	if (verdict == NULL)
+		return NULL;
+	memset(verdict, P2PSAFE_VERDICT_UNTESTED, n * n * P2S_CONSUMERS);
+	for (size_t i = 0; i < n; i++)
+		map[i] = p2s_record_gpu(r, m->gpus[i].address);
+	for (size_t i = 0; i < m->pair_count; i++) {
+		struct p2s_pair *p = &m->pairs[i];
+		int32_t a = map[p->src];
+		int32_t b = map[p->dst];
+		size_t cell;
+
+		if (a < 0 || b < 0 || !r->gpus[a].tested || !r->gpus[b].tested)
+			continue;
+		cell = (size_t)a * r->gpu_count + (size_t)b;
+		p->path = r->path[cell];
+		p->nccl_path = p->path == P2PSAFE_PATH_NODE ? P2PSAFE_PATH_SYS : p->path;
+		memcpy(verdict + ((size_t)p->src * n + (size_t)p->dst) * P2S_CONSUMERS, r->verdict + cell * P2S_CONSUMERS, P2S_CONSUMERS);
+	}
+	for (size_t i = 0; i < m->staged_count; i++) {
+		struct p2s_staged *st = &m->staged[i];
+
+		if (map[st->a] >= 0 && map[st->b] >= 0)
+			st->verdict = r->staged[(size_t)map[st->a] * r->gpu_count + (size_t)map[st->b]];
+	}
+	return verdict;
+}
+
+/* What the record knows and sysfs does not: minors decide whose GPUs these are, UUIDs resolve names. */
+static void lend_names(const struct p2s_record *r, struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		int32_t k = p2s_record_gpu(r, m->gpus[i].address);
+
+		if (k < 0)
+			continue;
+		m->gpus[i].minor = r->gpus[k].minor;
+		snprintf(m->gpus[i].uuid, sizeof m->gpus[i].uuid, "%s", r->gpus[k].uuid);
+	}
+}
+
+static int32_t fill(struct p2s_session *s, const struct p2s_record *r, const char *dir, const char *path, p2psafe_report *report)
+{
+	struct p2s_model *m = &report->decision.m;
+	struct p2s_matrix matrix = {.gpus = m->gpu_count};
+	unsigned char *verdict;
+	int32_t rc;
+
+	m->level = r->level;
+	m->created_unix = r->created_unix;
+	m->nothing_tested = r->nothing_tested;
+	m->deadline_hit = r->deadline_hit;
+	m->kept_hit = 1;
+	snprintf(m->kept_path, sizeof m->kept_path, "%.511s", path);
+	if (!p2s_model_make_pairs(m))
+		return p2s_answer_oom(s);
+	verdict = transfer(r, m);
+	if (verdict == NULL)
+		return p2s_answer_oom(s);
+	matrix.verdict = verdict;
+	rc = p2s_answer_finish(s, m, &matrix);
+	free(verdict);
+	return rc != 0 ? rc : prepare_lazy(s, r, dir, report);
+}
+
+/* Tries one record. */
+static int32_t use(struct p2s_session *s, const struct p2s_record *r, const char *dir, const char *path, int32_t any_age,
+                   p2psafe_report *report, int32_t *hit, char *why, size_t cap)
+{
+	struct p2s_model *m = &report->decision.m;
+	enum p2s_group group;
+	int32_t rc = p2s_answer_look(s, m, P2S_SCOPE_BOUND);
+
+	if (rc != 0)
+		return rc;
+	lend_names(r, m);
+	rc = p2s_answer_group(s, m, 0, &group);
+	if (rc == 0 && group == P2S_GROUP_TESTABLE && p2s_key_matches(r, m, &s->host, &s->request, why, cap)) {
+		if (any_age || !p2s_policy_retry(r, (int64_t)time(NULL))) {
+			snprintf(m->kept_reason, sizeof m->kept_reason, "%.180s%s" NOT_RECHECKED, why, why[0] != '\0' ? "; " : "");
+			*hit = 1;
+			return fill(s, r, dir, path, report);
+		}
+		snprintf(why, cap, "untested, and time to try again");
+	} else if (rc == 0 && group != P2S_GROUP_TESTABLE) {
+		snprintf(why, cap, "no group of two GPUs here");
+	}
+	/* A GPU list that does not fit fails again, with its reason, where the whole inventory is read. */
+	p2s_model_free(m);
+	p2s_model_init(m);
+	memset(&s->fault, 0, sizeof s->fault);
+	return 0;
+}
+
+static int32_t use_result_file(struct p2s_session *s, p2psafe_report *report, int32_t *hit, char *why, size_t cap)
+{
+	struct p2s_record r;
+	const char *text_why = "no record";
+	size_t len = 0;
+	char *text;
+	int32_t rc;
+
+	if (s->request.result_file == NULL || getauxval(AT_SECURE) != 0)
+		return 0;
+	text = p2s_trust_read(AT_FDCWD, s->request.result_file, P2S_RECORD_MAX, 0, &len, &text_why);
+	if (text == NULL || !p2s_record_parse(&r, text, len)) {
+		snprintf(why, cap, "%.120s: %s", s->request.result_file, text == NULL ? text_why : "no whole record");
+		free(text);
+		return 0;
+	}
+	free(text);
+	rc = use(s, &r, NULL, s->request.result_file, 1, report, hit, why, cap);
+	p2s_record_free(&r);
+	return rc;
+}
+
+static int32_t use_place(struct p2s_session *s, const struct p2s_place *place, int32_t any_age, p2psafe_report *report,
+                         int32_t *hit, char *why, size_t cap)
+{
+	struct p2s_record r;
+	const char *store_why;
+	char path[600];
+	int32_t rc;
+
+	if (place->fd < 0) {
+		snprintf(why, cap, "%s", place->why);
+		return 0;
+	}
+	if (!p2s_store_newest(place->fd, &r, &store_why)) {
+		snprintf(why, cap, "%s", store_why);
+		return 0;
+	}
+	snprintf(path, sizeof path, "%s/%llu.json", place->dir, (unsigned long long)r.generation);
+	rc = use(s, &r, place->dir, path, any_age, report, hit, why, cap);
+	p2s_record_free(&r);
+	return rc;
+}
+
+int32_t p2s_hit_try(struct p2s_session *s, const struct p2s_places *places, p2psafe_report *report, int32_t *hit, char *why,
+                    size_t cap)
+{
+	int32_t rc;
+
+	*hit = 0;
+	snprintf(why, cap, "no record");
+	rc = use_result_file(s, report, hit, why, cap);
+	for (int i = 0; i < places->count && rc == 0 && !*hit; i++)
+		rc = use_place(s, &places->place[i], 0, report, hit, why, cap);
+	return rc;
+}
+
+int32_t p2s_hit_adopt(struct p2s_session *s, const struct p2s_place *place, p2psafe_report *report, int32_t *hit, char *why,
+                      size_t cap)
+{
+	*hit = 0;
+	return use_place(s, place, 1, report, hit, why, cap);
+}

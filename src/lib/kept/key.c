@@ -1,0 +1,101 @@
+#include "kept/key.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* 0 differs. Unreadable on either side: named, not judged. */
+static int32_t same(const char *name, const char *kept, const char *now, char *reason, size_t cap)
+{
+	size_t used = strlen(reason);
+
+	if (kept[0] == '\0' || now[0] == '\0') {
+		snprintf(reason + used, cap - used, "%s%s not compared", used > 0 ? ", " : "", name);
+		return 1;
+	}
+	if (strcmp(kept, now) == 0)
+		return 1;
+	snprintf(reason, cap, "%s changed", name);
+	return 0;
+}
+
+int32_t p2s_key_host_matches(const struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
+                             const struct p2s_request *request, char *reason, size_t cap)
+{
+	const char *library = request->cuda_library != NULL ? request->cuda_library : "";
+
+	reason[0] = '\0';
+	if (r->simulated != m->simulated) {
+		snprintf(reason, cap, "%s", r->simulated ? "record of a simulated host" : "record of a real host");
+		return 0;
+	}
+	if (strcmp(r->cuda_library, library) != 0) {
+		snprintf(reason, cap, "cuda_library changed");
+		return 0;
+	}
+	if (r->level < request->level) {
+		snprintf(reason, cap, "record of a lower level");
+		return 0;
+	}
+	return same("boot", r->boot_id, host->boot_id, reason, cap) && same("kernel", r->kernel, m->kernel, reason, cap) &&
+	       same("driver version", r->driver_version, m->driver_version, reason, cap) &&
+	       same("driver flavour", r->driver_flavour, m->driver_flavour, reason, cap) &&
+	       same("driver parameters", r->driver_parameters, m->driver_parameters, reason, cap) &&
+	       same("driver module", r->module, host->module, reason, cap) &&
+	       same("command line", r->cmdline, host->cmdline, reason, cap) &&
+	       same("firmware", r->firmware, host->firmware, reason, cap) &&
+	       same("virtual machine", r->virtualization, m->virtualization, reason, cap);
+}
+
+int32_t p2s_key_matches(const struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
+                        const struct p2s_request *request, char *reason, size_t cap)
+{
+	struct p2s_model one;
+	struct p2s_record now;
+	int32_t ok;
+
+	if (!p2s_key_host_matches(r, m, host, request, reason, cap))
+		return 0;
+	/* The same writer makes both sides, so spelling cannot differ. */
+	one = *m;
+	one.pair_count = 0;
+	one.staged_count = 0;
+	if (!p2s_record_from_model(&now, &one, host, request->cuda_library)) {
+		snprintf(reason, cap, "out of memory");
+		return 0;
+	}
+	ok = 1;
+	for (size_t i = 0; i < now.gpu_count && ok; i++) {
+		const struct p2s_record_gpu *g = &now.gpus[i];
+		int32_t k = p2s_record_gpu(r, g->address);
+		char name[64];
+
+		if (!g->tested)
+			continue;
+		if (k < 0 || !r->gpus[k].tested) {
+			snprintf(reason, cap, "%s was not tested", g->address);
+			ok = 0;
+			break;
+		}
+		snprintf(name, sizeof name, "%s ids", g->address);
+		ok = ok && same(name, r->gpus[k].id, g->id, reason, cap);
+		snprintf(name, sizeof name, "%s BARs", g->address);
+		ok = ok && same(name, r->gpus[k].bars, g->bars, reason, cap);
+		snprintf(name, sizeof name, "%s domain type", g->address);
+		ok = ok && same(name, r->gpus[k].domain_type, g->domain_type, reason, cap);
+	}
+	p2s_record_free(&now);
+	return ok;
+}
+
+uint64_t p2s_key_marker(const struct p2s_model *m, const struct p2s_host *host)
+{
+	char text[8192];
+	size_t used = 0;
+
+	used += (size_t)snprintf(text, sizeof text, "%s|%s|%s|%.2000s|%s|", m->kernel, m->driver_version, host->firmware, host->cmdline,
+	                         m->virtualization);
+	for (size_t i = 0; i < m->gpu_count && used < sizeof text - 64; i++)
+		used += (size_t)snprintf(text + used, sizeof text - used, "%s %04x %s|", m->gpus[i].address, m->gpus[i].device,
+		                         m->gpus[i].domain_type);
+	return p2s_record_hash(text, used);
+}

@@ -1,0 +1,57 @@
+#include "kept/policy.h"
+
+#include "rules/rules.h"
+
+#define PASSES 3 /* good runs that outweigh one bad one */
+
+static size_t width(const struct p2s_record *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->gpu_count; i++)
+		n += r->gpus[i].tested != 0;
+	return n;
+}
+
+/* 1 if a is strictly worse than b. */
+static int32_t worse(int32_t a, int32_t b)
+{
+	return a != b && p2s_rules_worse(a, b) == a;
+}
+
+enum p2s_policy p2s_policy_replace(const struct p2s_record *old, int32_t valid, const struct p2s_record *now)
+{
+	int32_t before = p2s_record_worst(old);
+	int32_t after = p2s_record_worst(now);
+
+	if (!valid)
+		return P2S_POLICY_REPLACE;
+	/* What was not tested outweighs nothing that was. */
+	if (after == P2PSAFE_VERDICT_UNTESTED && before != P2PSAFE_VERDICT_UNTESTED)
+		return P2S_POLICY_KEEP;
+	if (worse(after, before))
+		return P2S_POLICY_REPLACE;
+	if (before == P2PSAFE_VERDICT_HANG && after != P2PSAFE_VERDICT_HANG)
+		return P2S_POLICY_KEEP; /* for this boot */
+	if (p2s_rules_is_bad(before) && !p2s_rules_is_bad(after)) {
+		if (now->level < old->level || width(now) < width(old))
+			return P2S_POLICY_KEEP;
+		return old->passes + 1 >= PASSES ? P2S_POLICY_REPLACE : P2S_POLICY_COUNT_PASS;
+	}
+	if (before == P2PSAFE_VERDICT_UNTESTED && width(now) >= width(old))
+		return P2S_POLICY_REPLACE;
+	if (width(now) < width(old) || now->level < old->level)
+		return P2S_POLICY_KEEP;
+	return P2S_POLICY_REPLACE;
+}
+
+int32_t p2s_policy_retry(const struct p2s_record *r, int64_t now_unix)
+{
+	static const int64_t after_s[] = {60, 300, 1800, 3600};
+	int32_t i = r->retries < 0 ? 0 : r->retries > 3 ? 3 : r->retries;
+
+	if (p2s_record_worst(r) != P2PSAFE_VERDICT_UNTESTED)
+		return 0;
+	/* A clock that was set back must not keep a machine untested for ever. */
+	return now_unix < r->created_unix || now_unix - r->created_unix >= after_s[i];
+}

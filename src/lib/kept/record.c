@@ -1,0 +1,344 @@
+#include "kept/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/names.h"
+#include "emit/emit.h"
+#include "ipc/proto.h"
+#include "rules/rules.h"
+
+/* One letter per verdict, one string per accessor: 64 GPUs fit where objects per pair would not. */
+static const char letters[] = "?ODCHEUT"; /* index = P2PSAFE_VERDICT_* */
+
+uint64_t p2s_record_hash(const void *data, size_t len)
+{
+	const unsigned char *p = data;
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+void p2s_record_free(struct p2s_record *r)
+{
+	free(r->gpus);
+	free(r->verdict);
+	free(r->path);
+	free(r->staged);
+	memset(r, 0, sizeof *r);
+}
+
+int32_t p2s_record_gpu(const struct p2s_record *r, const char *address)
+{
+	for (size_t i = 0; i < r->gpu_count; i++)
+		if (strcmp(r->gpus[i].address, address) == 0)
+			return (int32_t)i;
+	return -1;
+}
+
+static int32_t allocate(struct p2s_record *r, size_t gpus)
+{
+	size_t cells = gpus * gpus;
+
+	r->gpus = calloc(gpus + 1, sizeof *r->gpus);
+	r->verdict = calloc(cells * P2S_CONSUMERS + 1, 1);
+	r->path = calloc(cells + 1, 1);
+	r->staged = calloc(cells + 1, 1);
+	if (r->gpus == NULL || r->verdict == NULL || r->path == NULL || r->staged == NULL)
+		return 0;
+	r->gpu_count = gpus;
+	memset(r->verdict, P2PSAFE_VERDICT_UNTESTED, cells * P2S_CONSUMERS);
+	memset(r->staged, P2PSAFE_VERDICT_UNTESTED, cells);
+	return 1;
+}
+
+static void gpu_from_model(struct p2s_record_gpu *to, const struct p2s_gpu *g)
+{
+	size_t used = 0;
+
+	snprintf(to->address, sizeof to->address, "%s", g->address);
+	if (g->device != 0)
+		snprintf(to->id, sizeof to->id, "%04x:%04x %04x:%04x", g->vendor, g->device, g->subsystem_vendor, g->subsystem_device);
+	for (int i = 0; i < P2S_BARS; i++)
+		if (g->bar_bytes[i] != 0)
+			used += (size_t)snprintf(to->bars + used, sizeof to->bars - used, "%s%d:%" PRIx64 "+%" PRIx64, used > 0 ? " " : "", i,
+			                         g->bar_start[i], g->bar_bytes[i]);
+	snprintf(to->domain_type, sizeof to->domain_type, "%s", g->domain_type[0] != '\0' ? g->domain_type : "-");
+	snprintf(to->uuid, sizeof to->uuid, "%s", g->uuid);
+	to->minor = g->minor;
+	to->tested = g->in_group;
+}
+
+#define COPY(to, from) snprintf(to, sizeof(to), "%s", from)
+
+int32_t p2s_record_from_model(struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
+                              const char *cuda_library)
+{
+	int32_t map[P2S_MAX_GPUS];
+	size_t n = 0;
+
+	memset(r, 0, sizeof *r);
+	for (size_t i = 0; i < m->gpu_count; i++)
+		map[i] = strcmp(m->gpus[i].driver, "nvidia") == 0 ? (int32_t)n++ : -1;
+	if (!allocate(r, n))
+		return 0;
+	for (size_t i = 0; i < m->gpu_count; i++)
+		if (map[i] >= 0)
+			gpu_from_model(&r->gpus[map[i]], &m->gpus[i]);
+	r->level = m->level;
+	r->simulated = m->simulated;
+	r->nothing_tested = m->nothing_tested;
+	r->deadline_hit = m->deadline_hit;
+	r->created_unix = m->created_unix;
+	COPY(r->kernel, m->kernel);
+	COPY(r->boot_id, host->boot_id);
+	COPY(r->cmdline, host->cmdline);
+	COPY(r->firmware, host->firmware);
+	COPY(r->module, host->module);
+	COPY(r->driver_version, m->driver_version);
+	COPY(r->driver_flavour, m->driver_flavour);
+	COPY(r->driver_parameters, m->driver_parameters);
+	COPY(r->virtualization, m->virtualization);
+	COPY(r->cuda_library, cuda_library != NULL ? cuda_library : "");
+	for (size_t i = 0; i < m->pair_count; i++) {
+		const struct p2s_pair *p = &m->pairs[i];
+		size_t cell;
+		int32_t oom = 0;
+
+		if (map[p->src] < 0 || map[p->dst] < 0)
+			continue;
+		cell = (size_t)map[p->src] * n + (size_t)map[p->dst];
+		r->path[cell] = (unsigned char)p->path;
+		r->verdict[cell * P2S_CONSUMERS] = (unsigned char)p->verdict;
+		for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+			r->verdict[cell * P2S_CONSUMERS + (size_t)c] = (unsigned char)p2s_rules_consumer(p, c, NULL, &oom);
+	}
+	for (size_t i = 0; i < m->staged_count; i++) {
+		const struct p2s_staged *s = &m->staged[i];
+
+		if (map[s->a] >= 0 && map[s->b] >= 0) {
+			r->staged[(size_t)map[s->a] * n + (size_t)map[s->b]] = (unsigned char)s->verdict;
+			r->staged[(size_t)map[s->b] * n + (size_t)map[s->a]] = (unsigned char)s->verdict;
+		}
+	}
+	return 1;
+}
+
+int32_t p2s_record_worst(const struct p2s_record *r)
+{
+	int32_t worst = P2PSAFE_VERDICT_OK;
+	size_t pairs = 0;
+
+	for (size_t a = 0; a < r->gpu_count; a++) {
+		for (size_t b = 0; b < r->gpu_count; b++) {
+			const unsigned char *cell = &r->verdict[(a * r->gpu_count + b) * P2S_CONSUMERS];
+
+			if (a == b || !r->gpus[a].tested || !r->gpus[b].tested)
+				continue;
+			pairs++;
+			for (int32_t c = 0; c < P2S_CONSUMERS; c++)
+				if (c != P2PSAFE_CONSUMER_MULTICAST && (c == 0 || p2s_rules_is_bad(cell[c])))
+					worst = p2s_rules_worse(worst, cell[c]);
+		}
+	}
+	return pairs == 0 || r->nothing_tested ? p2s_rules_worse(worst, P2PSAFE_VERDICT_UNTESTED) : worst;
+}
+
+/* Rows of one matrix; step: bytes between cells. */
+static json_t *rows(const unsigned char *cells, size_t n, size_t step, int32_t digits)
+{
+	json_t *list = json_array();
+
+	for (size_t a = 0; a < n; a++) {
+		char line[P2S_MAX_GPUS + 1];
+
+		for (size_t b = 0; b < n; b++) {
+			unsigned v = cells[(a * n + b) * step];
+
+			line[b] = a == b ? '-' : digits ? (char)('0' + v % 10) : letters[v < sizeof letters - 1 ? v : 0];
+		}
+		line[n] = '\0';
+		json_array_append_new(list, json_string(line));
+	}
+	return list;
+}
+
+static json_t *text_json(const char *text)
+{
+	json_t *s = json_string(text);
+
+	return s != NULL ? s : json_string(""); /* no UTF-8: as good as not readable */
+}
+
+static json_t *hex(uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "0x%016" PRIx64, v);
+	return json_string(text);
+}
+
+char *p2s_record_write(const struct p2s_record *r)
+{
+	json_t *gpus = json_array();
+	json_t *verdicts = json_object();
+	json_t *key;
+	json_t *top;
+	char *text;
+
+	for (size_t i = 0; i < r->gpu_count; i++) {
+		const struct p2s_record_gpu *g = &r->gpus[i];
+
+		json_array_append_new(gpus, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:b}", "bdf", g->address, "id", g->id, "bars", g->bars,
+		                                      "domain_type", text_json(g->domain_type), "uuid", text_json(g->uuid), "minor",
+		                                      (int)g->minor, "tested", g->tested != 0));
+	}
+	for (int32_t c = 0; c < P2S_CONSUMERS; c++)
+		if (c != P2PSAFE_CONSUMER_MULTICAST)
+			json_object_set_new(verdicts, c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c),
+			                    rows(r->verdict + c, r->gpu_count, P2S_CONSUMERS, 0));
+	key = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "kernel", text_json(r->kernel), "boot_id",
+	                text_json(r->boot_id), "cmdline", text_json(r->cmdline), "firmware", text_json(r->firmware), "module",
+	                text_json(r->module), "driver_version", text_json(r->driver_version), "driver_flavour",
+	                text_json(r->driver_flavour), "driver_parameters", text_json(r->driver_parameters), "virtualization",
+	                text_json(r->virtualization), "cuda_library", text_json(r->cuda_library), "suite", P2S_RECORD_SUITE);
+	top = json_pack("{s:i, s:s, s:s, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "record",
+	                P2S_RECORD_SCHEMA, "version", P2S_VERSION_TEXT, "level", p2s_word_name(P2S_GROUP_LEVEL, r->level), "simulated",
+	                r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "deadline_hit", r->deadline_hit != 0, "passes",
+	                (int)r->passes, "retries", (int)r->retries, "created_unix", (json_int_t)r->created_unix, "generation",
+	                (json_int_t)r->generation, "key", key, "gpus", gpus, "verdicts", verdicts, "paths",
+	                rows(r->path, r->gpu_count, 1, 1), "staged", rows(r->staged, r->gpu_count, 1, 0), "full", r->full_name,
+	                "full_hash", hex(r->full_hash));
+	text = p2s_emit_dump(top, JSON_COMPACT);
+	json_decref(top);
+	if (text != NULL && strlen(text) > P2S_RECORD_MAX) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static void read_text(const json_t *o, const char *name, char *out, size_t cap)
+{
+	const char *s = json_string_value(json_object_get(o, name));
+
+	snprintf(out, cap, "%s", s != NULL ? s : "");
+}
+
+#define TEXT(o, name, to) read_text(o, name, to, sizeof(to))
+
+/* Exactly n rows of n letters, or nothing is believed. */
+static int32_t read_rows(const json_t *list, unsigned char *cells, size_t n, size_t step, int32_t digits)
+{
+	if (json_array_size(list) != n)
+		return 0;
+	for (size_t a = 0; a < n; a++) {
+		const char *line = json_string_value(json_array_get(list, a));
+
+		if (line == NULL || strlen(line) != n)
+			return 0;
+		for (size_t b = 0; b < n; b++) {
+			const char *at = digits ? NULL : strchr(letters + 1, line[b]);
+			unsigned char v = digits ? (unsigned char)(line[b] >= '0' && line[b] <= '7' ? line[b] - '0' : 0)
+			                         : (unsigned char)(at != NULL ? at - letters : P2PSAFE_VERDICT_UNTESTED);
+
+			cells[(a * n + b) * step] = v;
+		}
+	}
+	return 1;
+}
+
+static int32_t read_gpus(struct p2s_record *r, const json_t *list)
+{
+	for (size_t i = 0; i < r->gpu_count; i++) {
+		const json_t *o = json_array_get(list, i);
+		const json_t *minor = json_object_get(o, "minor");
+		struct p2s_record_gpu *g = &r->gpus[i];
+
+		TEXT(o, "bdf", g->address);
+		TEXT(o, "id", g->id);
+		TEXT(o, "bars", g->bars);
+		TEXT(o, "domain_type", g->domain_type);
+		TEXT(o, "uuid", g->uuid);
+		g->minor = json_is_integer(minor) && json_integer_value(minor) >= 0 && json_integer_value(minor) < 256
+		               ? (int32_t)json_integer_value(minor)
+		               : -1;
+		g->tested = json_is_true(json_object_get(o, "tested"));
+		if (g->address[0] == '\0' || p2s_record_gpu(r, g->address) != (int32_t)i)
+			return 0;
+	}
+	return 1;
+}
+
+static int32_t read_found(struct p2s_record *r, const json_t *top)
+{
+	const json_t *verdicts = json_object_get(top, "verdicts");
+
+	for (int32_t c = 0; c < P2S_CONSUMERS; c++)
+		if (c != P2PSAFE_CONSUMER_MULTICAST &&
+		    !read_rows(json_object_get(verdicts, c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c)), r->verdict + c,
+		               r->gpu_count, P2S_CONSUMERS, 0))
+			return 0;
+	return read_rows(json_object_get(top, "paths"), r->path, r->gpu_count, 1, 1) &&
+	       read_rows(json_object_get(top, "staged"), r->staged, r->gpu_count, 1, 0);
+}
+
+static int32_t count_of(const json_t *top, const char *name)
+{
+	json_int_t v = json_integer_value(json_object_get(top, name));
+
+	return v > 0 && v < 1000000 ? (int32_t)v : 0;
+}
+
+static int32_t read_top(struct p2s_record *r, const json_t *top)
+{
+	const json_t *key = json_object_get(top, "key");
+	const json_t *gpus = json_object_get(top, "gpus");
+	json_int_t created = json_integer_value(json_object_get(top, "created_unix"));
+	const char *hash = json_string_value(json_object_get(top, "full_hash"));
+
+	if (json_integer_value(json_object_get(top, "record")) != P2S_RECORD_SCHEMA || !json_is_object(key) || !json_is_array(gpus) ||
+	    json_array_size(gpus) > P2S_MAX_GPUS || json_integer_value(json_object_get(key, "suite")) != P2S_RECORD_SUITE)
+		return 0;
+	if (!allocate(r, json_array_size(gpus)))
+		return 0;
+	r->level = p2s_word_value(P2S_GROUP_LEVEL, json_string_value(json_object_get(top, "level")));
+	r->simulated = !json_is_false(json_object_get(top, "simulated"));
+	r->nothing_tested = !json_is_false(json_object_get(top, "nothing_tested"));
+	r->deadline_hit = json_is_true(json_object_get(top, "deadline_hit"));
+	r->passes = count_of(top, "passes");
+	r->retries = count_of(top, "retries");
+	r->created_unix = created;
+	TEXT(key, "kernel", r->kernel);
+	TEXT(key, "boot_id", r->boot_id);
+	TEXT(key, "cmdline", r->cmdline);
+	TEXT(key, "firmware", r->firmware);
+	TEXT(key, "module", r->module);
+	TEXT(key, "driver_version", r->driver_version);
+	TEXT(key, "driver_flavour", r->driver_flavour);
+	TEXT(key, "driver_parameters", r->driver_parameters);
+	TEXT(key, "virtualization", r->virtualization);
+	TEXT(key, "cuda_library", r->cuda_library);
+	TEXT(top, "full", r->full_name);
+	if (strchr(r->full_name, '/') != NULL)
+		r->full_name[0] = '\0';
+	r->full_hash = hash != NULL ? strtoull(hash, NULL, 16) : 0;
+	return r->level != 0 && read_gpus(r, gpus) && read_found(r, top);
+}
+
+int32_t p2s_record_parse(struct p2s_record *r, const char *text, size_t len)
+{
+	json_t *top = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	int32_t ok;
+
+	memset(r, 0, sizeof *r);
+	ok = json_is_object(top) && read_top(r, top);
+	json_decref(top);
+	if (!ok)
+		p2s_record_free(r);
+	return ok;
+}

@@ -1,0 +1,26 @@
+/* The folder of records: <generation>.json (decision) and a full report beside it. The first writer wins within a
+ * generation, readers take the highest whole one. */
+#ifndef P2S_KEPT_STORE_H
+#define P2S_KEPT_STORE_H
+
+#include <stdint.h>
+
+#include "kept/record.h"
+
+/* Highest generation number present (whole or not), 0 none. */
+uint64_t p2s_store_highest(int dir);
+/* Reads the highest whole record into *r. Returns 1, or 0 with *why set. */
+int32_t p2s_store_newest(int dir, struct p2s_record *r, const char **why);
+/* Publishes r (and the full report's text, may be NULL) as the given generation. Returns 1 published, 0 somebody else was first, -1 it
+ * could not be written. Sets r->generation, full_name and full_hash. */
+int32_t p2s_store_publish(int dir, struct p2s_record *r, uint64_t generation, const char *full);
+/* Publishes r again as another generation, keeping its full report. */
+int32_t p2s_store_republish(int dir, struct p2s_record *r, uint64_t generation);
+/* Removes what generations below `keep` left behind, and unfinished files; for the holder of the lock only. */
+void p2s_store_clean(int dir, uint64_t keep);
+/* Removes records and markers. Returns how many files went, -errno if the folder cannot be read. */
+int32_t p2s_store_clear(int dir);
+/* Full report of a record as text, NULL if it is not there, not to be trusted or not the one that the record names. */
+char *p2s_store_full(int dir, const struct p2s_record *r, size_t *len);
+
+#endif
