@@ -10,6 +10,7 @@
 #define SIM_OBJECTS 4096 /* allocations on the whole machine */
 #define SIM_USERS 72     /* processes that hold one allocation; more than P2S_MAX_GPUS + 1 */
 #define SIM_RING 4096    /* posted writes on the way from one GPU to another */
+#define SIM_WRITERS 8    /* kernels at once that send from one GPU to another */
 
 /* Who holds an allocation, and how often. */
 struct sim_user {
@@ -41,13 +42,13 @@ struct sim_ring {
 	uint32_t head;
 	uint32_t count;
 	uint32_t epoch;
-	uint32_t writers; /* kernels that may still add to it */
+	uint32_t writers[SIM_WRITERS]; /* thread ids of kernels that may still add to it; 0 unused */
 	uint32_t random;
 	struct sim_posted posted[SIM_RING];
 };
 
 struct sim_gpu_state {
-	uint32_t passes;  /* passes of tearing readers: a writer on a busy CPU waits for them a little */
+	uint32_t passes;  /* polls of waiting kernels: a writer on a busy CPU can wait for them a little */
 	uint32_t readers; /* kernels that poll memory of this GPU */
 	uint32_t contexts[SIM_USERS]; /* pids with a context, for exclusive mode */
 };

@@ -153,3 +153,42 @@ void sim_ring_drain(struct sim_host *h, int src, int dst)
 			sim_sleep_ns(20000);
 	}
 }
+
+void sim_ring_enter(struct sim_host *h, int src, int dst)
+{
+	uint32_t *ids = h->rings[sim_pair(h, src, dst)].writers;
+	int i;
+
+	for (i = 0; i < SIM_WRITERS && !sim_trylock(&ids[i]); i++)
+		;
+}
+
+void sim_ring_leave(struct sim_host *h, int src, int dst)
+{
+	uint32_t *ids = h->rings[sim_pair(h, src, dst)].writers;
+	int i;
+
+	for (i = 0; i < SIM_WRITERS; i++)
+		sim_unlock(&ids[i]);
+}
+
+int sim_ring_busy(struct sim_host *h, int dst)
+{
+	int s, i;
+
+	for (s = 0; s < h->config.gpu_count; s++) {
+		struct sim_ring *r = &h->rings[sim_pair(h, s, dst)];
+
+		if (waiting(r))
+			return 1;
+		for (i = 0; i < SIM_WRITERS; i++) {
+			uint32_t id = __atomic_load_n(&r->writers[i], __ATOMIC_RELAXED);
+
+			if (id && sim_alive(id))
+				return 1;
+			if (id)
+				__atomic_compare_exchange_n(&r->writers[i], &id, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		}
+	}
+	return 0;
+}

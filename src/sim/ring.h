@@ -17,4 +17,10 @@ void sim_ring_settle(struct sim_host *h, int dst);
 /* Everything from src to dst has landed when this returns: the end of a kernel. */
 void sim_ring_drain(struct sim_host *h, int src, int dst);
 
+/* A kernel that may send from src to dst begins, ends. */
+void sim_ring_enter(struct sim_host *h, int src, int dst);
+void sim_ring_leave(struct sim_host *h, int src, int dst);
+/* 1 while such a kernel lives, or something is on its way to dst. */
+int sim_ring_busy(struct sim_host *h, int dst);
+
 #endif

@@ -95,38 +95,27 @@ static void writer(struct sim_role *r)
 {
 	const uint64_t *a = r->kernel->args;
 	struct sim_hit data = find(&r->view, SIM_OP_SM_STORE, 0, a[ARG_ROUNDS] * a[ARG_SLOT]);
+	struct sim_transfer flag = sim_view_transfer(&r->view, SIM_OP_FLAG, a[ARG_FLAG], 8);
+	/* A wrong order must be there to be seen, however the CPUs are shared. */
+	int wrong = r->view.host->config.mutant || (sim_view_remote(&r->view) && sim_fault_peek(r->view.host, &flag) == SIM_REORDER);
 	uint64_t k;
 
 	if (stopped(r, &data))
 		return;
-	__atomic_add_fetch(&way(&r->view)->writers, 1, __ATOMIC_RELAXED);
 	for (k = 0; k < a[ARG_ROUNDS] && !r->rc; k++) {
+		uint32_t looks = wrong ? sim_role_await(r, k) : 0;
+
 		pace(r, k, a[ARG_PACE]);
 		if (sim_role_aborted(r))
 			break;
 		writer_round(r, &data, k);
+		if (wrong)
+			sim_role_meet(r, looks);
 		r->result.rounds_done = k + 1;
 		/* The bounded queues of a real link: a writer cannot run far ahead of what has landed. */
 		if (__atomic_load_n(&way(&r->view)->count, __ATOMIC_RELAXED) > SIM_RING / 4)
 			sim_sleep_ns(20000);
 	}
-	/* The last stores land before the kernel ends; until then a reader has reason to wait. */
-	if (!r->rc)
-		sim_ring_drain(r->view.host, r->view.accessor, r->view.owner);
-	__atomic_sub_fetch(&way(&r->view)->writers, 1, __ATOMIC_RELAXED);
-}
-
-/* Some kernel is still sending to this GPU's memory. */
-static int senders(const struct sim_view *v)
-{
-	int s, n = 0;
-
-	for (s = 0; s < v->host->config.gpu_count; s++) {
-		const struct sim_ring *ring = &v->host->rings[sim_pair(v->host, s, v->owner)];
-
-		n |= __atomic_load_n(&ring->writers, __ATOMIC_RELAXED) != 0 || __atomic_load_n(&ring->count, __ATOMIC_RELAXED) != 0;
-	}
-	return n;
 }
 
 static int wait_flag(struct sim_role *r, uint64_t flag_at, uint64_t flag, const struct sim_hit *hit)
@@ -137,12 +126,12 @@ static int wait_flag(struct sim_role *r, uint64_t flag_at, uint64_t flag, const 
 		r->result.flag_found = sim_view_word(&r->view, hit, flag_at);
 		if (r->result.flag_found == flag)
 			return 1;
-		if (!sim_role_turn(r, senders(&r->view)))
+		if (!sim_role_turn(r))
 			return 0;
 	}
 }
 
-static void reader(struct sim_role *r)
+static void read_messages(struct sim_role *r)
 {
 	const uint64_t *a = r->kernel->args;
 	struct sim_hit data = find(&r->view, SIM_OP_SM_LOAD, 0, a[ARG_ROUNDS] * a[ARG_SLOT]);
@@ -182,6 +171,13 @@ static void reader(struct sim_role *r)
 	}
 }
 
+static void reader(struct sim_role *r)
+{
+	sim_role_looks(r, 1);
+	read_messages(r);
+	sim_role_looks(r, 0);
+}
+
 static void body(struct sim_role *r)
 {
 	if (r->block == 0)
@@ -214,7 +210,13 @@ int sim_twin_mp(struct sim_kernel *k)
 		if (rc || ptr % 8)
 			return CU_ILLEGAL_ADDRESS;
 	}
+	if (!roles[0].idle)
+		sim_ring_enter(roles[0].view.host, roles[0].view.accessor, roles[0].view.owner);
 	rc = sim_roles_run(roles, 2, body);
+	if (!roles[0].idle && !rc)
+		sim_ring_drain(roles[0].view.host, roles[0].view.accessor, roles[0].view.owner);
+	if (!roles[0].idle)
+		sim_ring_leave(roles[0].view.host, roles[0].view.accessor, roles[0].view.owner);
 	k->ns += roles[0].result.elapsed_ns > roles[1].result.elapsed_ns ? roles[0].result.elapsed_ns : roles[1].result.elapsed_ns;
 	return rc;
 }

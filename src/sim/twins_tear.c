@@ -6,7 +6,6 @@
 
 #define MAX_WORDS (UINT64_C(1) << 16)
 #define MEET_TURNS 64               /* first stores of the tearing writer wait for the reader to look */
-#define MEET_NS UINT64_C(2000000)
 
 enum { ARG_CTL, ARG_RES, ARG_DST, ARG_SRC, ARG_WORDS, ARG_SEED_A, ARG_SEED_B, ARG_ITERS, ARG_MAX_NS, ARG_MAX_ITERS };
 enum { ATOMIC_CTL, ATOMIC_RES, ATOMIC_PTR, ATOMIC_COUNT, ATOMIC_TRIES };
@@ -31,28 +30,11 @@ static struct sim_hit find(const struct sim_view *v, uint32_t op, uint64_t at, u
 	return sim_view_remote(v) ? sim_fault_find(v->host, &t) : (struct sim_hit){ NULL, 0, 8 };
 }
 
-static struct sim_gpu_state *owner_state(const struct sim_view *v)
-{
-	return &v->host->shared->gpus[v->owner];
-}
-
-/* On a GPU writer and reader run side by side; on few CPUs the writer gives the reader time to look. */
-static void let_reader_look(const struct sim_view *v, uint32_t passes)
-{
-	uint64_t start = sim_now();
-	uint32_t turns = 0;
-
-	while (__atomic_load_n(&owner_state(v)->readers, __ATOMIC_RELAXED) &&
-	       __atomic_load_n(&owner_state(v)->passes, __ATOMIC_RELAXED) == passes && sim_now() - start < MEET_NS)
-		sim_relax(&turns);
-}
-
 static void tear_writer(struct sim_role *r)
 {
 	const uint64_t *a = r->kernel->args;
 	const struct sim_view *v = &r->view;
 	struct sim_hit data = find(v, SIM_OP_SM_STORE, 0, a[ARG_WORDS] * 8), mark;
-	struct sim_ring *way = &v->host->rings[sim_pair(v->host, v->accessor, v->owner)];
 	uint64_t i, j;
 
 	if (stopped(r, &data))
@@ -60,20 +42,17 @@ static void tear_writer(struct sim_role *r)
 	mark = find(v, SIM_OP_FLAG, a[ARG_WORDS] * 8, 8);
 	if (stopped(r, &mark))
 		return;
-	__atomic_add_fetch(&way->writers, 1, __ATOMIC_RELAXED);
 	for (i = 0; i < a[ARG_ITERS] && !sim_role_aborted(r); i++) {
-		uint32_t passes = __atomic_load_n(&owner_state(v)->passes, __ATOMIC_RELAXED);
+		uint32_t looks = i < MEET_TURNS ? sim_role_await(r, i) : 0;
 
 		for (j = 0; j < a[ARG_WORDS]; j++)
 			sim_view_post(v, &data, j * 8, p2s_word(i % 2 ? a[ARG_SEED_B] : a[ARG_SEED_A], j), 0);
 		r->result.rounds_done = i + 1;
 		if (i < MEET_TURNS)
-			let_reader_look(v, passes);
+			sim_role_meet(r, looks);
 	}
 	sim_ring_fence(v->host, v->accessor, v->owner);
 	sim_view_post(v, &mark, a[ARG_WORDS] * 8, p2s_word(a[ARG_SEED_A], a[ARG_WORDS]), 0);
-	sim_ring_drain(v->host, v->accessor, v->owner);
-	__atomic_sub_fetch(&way->writers, 1, __ATOMIC_RELAXED);
 }
 
 static void tear_pass(struct sim_role *r, const struct sim_hit *data)
@@ -93,7 +72,6 @@ static void tear_pass(struct sim_role *r, const struct sim_hit *data)
 		if (j % 8 == 7)
 			sim_ring_pump(r->view.host, r->view.owner);
 	}
-	__atomic_add_fetch(&owner_state(&r->view)->passes, 1, __ATOMIC_RELAXED);
 }
 
 static void tear_reader(struct sim_role *r)
@@ -108,24 +86,20 @@ static void tear_reader(struct sim_role *r)
 	mark = find(v, SIM_OP_FLAG, a[ARG_WORDS] * 8, 8);
 	if (stopped(r, &mark))
 		return;
-	__atomic_add_fetch(&owner_state(v)->readers, 1, __ATOMIC_RELAXED);
+	sim_role_looks(r, 1);
 	for (;;) {
-		int s, active = 0;
-
 		sim_ring_pump(v->host, v->owner);
 		tear_pass(r, &data);
 		r->result.rounds_done++;
 		r->result.flag_found = sim_view_word(v, &mark, a[ARG_WORDS] * 8);
 		if (r->result.flag_found == end)
 			break;
-		for (s = 0; s < v->host->config.gpu_count; s++)
-			active |= __atomic_load_n(&v->host->rings[sim_pair(v->host, s, v->owner)].writers, __ATOMIC_RELAXED) != 0;
-		if (!sim_role_turn(r, active))
+		if (!sim_role_turn(r))
 			break;
-		if (active)
+		if (r->active)
 			r->turns = 0;
 	}
-	__atomic_sub_fetch(&owner_state(v)->readers, 1, __ATOMIC_RELAXED);
+	sim_role_looks(r, 0);
 }
 
 static void tear_body(struct sim_role *r)
@@ -157,7 +131,13 @@ int sim_twin_tear(struct sim_kernel *k)
 		if (rc || ptr % 8)
 			return CU_ILLEGAL_ADDRESS;
 	}
+	if (!roles[0].idle)
+		sim_ring_enter(roles[0].view.host, roles[0].view.accessor, roles[0].view.owner);
 	rc = sim_roles_run(roles, 2, tear_body);
+	if (!roles[0].idle && !rc)
+		sim_ring_drain(roles[0].view.host, roles[0].view.accessor, roles[0].view.owner);
+	if (!roles[0].idle)
+		sim_ring_leave(roles[0].view.host, roles[0].view.accessor, roles[0].view.owner);
 	k->ns += roles[0].result.elapsed_ns > roles[1].result.elapsed_ns ? roles[0].result.elapsed_ns : roles[1].result.elapsed_ns;
 	return rc;
 }

@@ -6,8 +6,10 @@
 #include "sim/lock.h"
 #include "sim/ring.h"
 
-#define TURN_NS UINT64_C(150000) /* a turn counts at most this long: the CPU may have been elsewhere */
+#define TURN_NS UINT64_C(100000) /* a turn counts at most this long: the CPU may have been elsewhere */
 #define ACTIVE_FACTOR 20         /* patience while the other side is known to be at work */
+#define AWAIT_NS UINT64_C(500000000)
+#define MEET_NS UINT64_C(2000000)
 
 int sim_role_open(struct sim_role *r, struct sim_kernel *k, int block, uint64_t ctl, uint64_t res)
 {
@@ -52,11 +54,48 @@ int sim_role_go(struct sim_role *r)
 	return 1;
 }
 
-int sim_role_turn(struct sim_role *r, int active)
+static struct sim_gpu_state *owner_state(const struct sim_role *r)
+{
+	return &r->view.host->shared->gpus[r->view.owner];
+}
+
+void sim_role_looks(struct sim_role *r, int on)
+{
+	if (on)
+		__atomic_add_fetch(&owner_state(r)->readers, 1, __ATOMIC_RELAXED);
+	else
+		__atomic_sub_fetch(&owner_state(r)->readers, 1, __ATOMIC_RELAXED);
+}
+
+uint32_t sim_role_await(struct sim_role *r, uint64_t round)
+{
+	uint64_t start = sim_now();
+	uint32_t turns = 0;
+
+	while (!round && !__atomic_load_n(&owner_state(r)->readers, __ATOMIC_RELAXED) && sim_now() - start < AWAIT_NS &&
+	       !sim_role_aborted(r))
+		sim_relax(&turns);
+	return __atomic_load_n(&owner_state(r)->passes, __ATOMIC_RELAXED);
+}
+
+void sim_role_meet(struct sim_role *r, uint32_t looks)
+{
+	uint64_t start = sim_now();
+	uint32_t turns = 0;
+
+	while (__atomic_load_n(&owner_state(r)->readers, __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&owner_state(r)->passes, __ATOMIC_RELAXED) == looks && sim_now() - start < MEET_NS)
+		sim_relax(&turns);
+}
+
+int sim_role_turn(struct sim_role *r)
 {
 	uint64_t now, step;
 
 	r->result.polls++;
+	__atomic_add_fetch(&owner_state(r)->passes, 1, __ATOMIC_RELAXED);
+	if (r->result.polls % 16 == 1)
+		r->active = sim_ring_busy(r->view.host, r->view.owner);
 	if ((r->result.polls & 63) == 0)
 		__atomic_store_n(&r->ctl->polls.word, r->result.polls, __ATOMIC_RELAXED);
 	if (sim_role_aborted(r))
@@ -65,7 +104,7 @@ int sim_role_turn(struct sim_role *r, int active)
 	step = now - r->seen_ns;
 	r->seen_ns = now;
 	r->used_ns += step < TURN_NS ? step : TURN_NS;
-	if (r->result.polls > r->max_iters || r->used_ns > (active ? r->max_ns * ACTIVE_FACTOR : r->max_ns)) {
+	if (r->result.polls > r->max_iters || r->used_ns > (r->active ? r->max_ns * ACTIVE_FACTOR : r->max_ns)) {
 		r->result.status = P2S_ROLE_TIMEOUT;
 		return 0;
 	}

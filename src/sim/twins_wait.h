@@ -21,15 +21,23 @@ struct sim_role {
 	uint64_t seen_ns; /* last look at the clock */
 	uint64_t used_ns; /* of max_ns */
 	uint32_t turns;
+	int active; /* a sender was alive at the last look */
 };
 
 /* Finds control page and results. 0 or 700. */
 int sim_role_open(struct sim_role *r, struct sim_kernel *k, int block, uint64_t ctl, uint64_t res);
 /* Ready, then go. 1: go on; 0: the role has ended (NO_GO or ABORTED). */
 int sim_role_go(struct sim_role *r);
-/* One turn of a polling loop: lets posted writes arrive, waits a little. 1: go on; 0: a bound was met and status is set. active:
- * whoever is waited for is known to be at work, so that a busy CPU is not taken for a dead peer. */
-int sim_role_turn(struct sim_role *r, int active);
+/* One turn of a polling loop. 1: go on; 0: a bound was met and status is set. While a kernel that sends to this memory lives, a
+ * busy CPU is not taken for a dead peer: the bound of time is longer. */
+int sim_role_turn(struct sim_role *r);
+/* A reader begins and ends to look at the memory of its view. */
+void sim_role_looks(struct sim_role *r, int on);
+/* On a GPU writer and reader run side by side; on few CPUs the writer gives the reader time. Waits until some reader is there,
+ * for half a second at most, in the first round only. Returns the count of looks. */
+uint32_t sim_role_await(struct sim_role *r, uint64_t round);
+/* Waits until a reader has looked since, for 2 ms at most. */
+void sim_role_meet(struct sim_role *r, uint32_t looks);
 /* Aborted? Sets the status. */
 int sim_role_aborted(struct sim_role *r);
 /* Writes the results. */
