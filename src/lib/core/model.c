@@ -199,6 +199,9 @@ int32_t p2s_model_find(struct p2s_model *m, const char *code, int32_t severity, 
 		f->severity = severity;
 	if (confidence > f->confidence)
 		f->confidence = confidence;
+	for (size_t i = 0; source != NULL && i < f->evidence_count; i++)
+		if (strcmp(f->evidence[i].source, source) == 0 && text != NULL && strcmp(f->evidence[i].text, text) == 0)
+			return 1; /* said before */
 	return source == NULL ? 1 : add_evidence(&f->evidence, &f->evidence_count, source, text);
 }
 
