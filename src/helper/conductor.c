@@ -159,8 +159,12 @@ static void explain_rest(struct p2s_run *run)
 				note = "stopped for safety";
 			else if (atomic_load(&run->deadline))
 				note = "deadline";
+			else if (atomic_load(&p2s_run_way(run, a, b)->bad))
+				note = "this pair failed over another mapping";
 			else if (p2s_run_way(run, a, b)->clean && atomic_load(&run->corrupt))
 				note = "first contact was clean; stopped because a pair is corrupt";
+			else if (atomic_load(&run->corrupt))
+				note = "first store was clean; stopped because a pair is corrupt";
 			for (int m = 0; m < P2S_M_COUNT; m++)
 				if (p2s_run_way(run, a, b)->verdict[P2PSAFE_LEG_SM_STORE][m] == 0)
 					p2s_legs_untested(run, a, b, m, P2PSAFE_LEG_SM_STORE, P2PSAFE_VERDICT_UNTESTED, 0, note);

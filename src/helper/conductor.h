@@ -60,7 +60,6 @@ struct p2s_chan {
 struct p2s_device { /* a GPU of the run */
 	char address[P2S_BDF_TEXT];
 	int test;
-	int32_t host_minor;
 	struct p2s_chan chan[P2S_CHAN_KINDS];
 	struct p2s_op_device info[P2S_CHAN_KINDS]; /* answers to INIT */
 	int inited[P2S_CHAN_KINDS];

@@ -58,7 +58,7 @@ void p2s_link_gpu(struct p2s_run *run, uint32_t gpu)
 
 	pthread_mutex_lock(&run->table_lock);
 	out.state = d->state;
-	out.minor = d->host_minor >= 0 ? d->host_minor : d->minor;
+	out.minor = d->minor;
 	snprintf(out.uuid, sizeof out.uuid, "%s", d->uuid);
 	snprintf(out.name, sizeof out.name, "%s", d->name);
 	snprintf(out.error, sizeof out.error, "%s", d->error);

@@ -16,6 +16,7 @@
 #define BUFFER_MAX (256 * P2S_MIB)
 #define TOTAL_MAX (1024 * P2S_MIB)
 #define COMPUTE_MODE_DEFAULT 0
+#define FIRST_LAUNCH_NS (3 * P2S_SEC) /* empty kernels; contexts themselves may take much longer */
 
 struct each {
 	struct p2s_run *run;
@@ -126,8 +127,8 @@ static void gpu_failed(struct p2s_run *run, uint32_t g, const char *error)
 	char address[P2S_BDF_TEXT];
 
 	snprintf(address, sizeof address, "%s", run->gpu[g].address);
-	p2s_run_drop_gpu(run, g, P2PSAFE_GPU_STATE_FAILED, error);
-	p2s_link_fact(run, "GPU_INIT_FAILED", P2PSAFE_SEVERITY_ERROR, (int32_t)g, -1, address, error);
+	if (p2s_run_drop_gpu(run, g, P2PSAFE_GPU_STATE_FAILED, error))
+		p2s_link_fact(run, "GPU_INIT_FAILED", P2PSAFE_SEVERITY_ERROR, (int32_t)g, -1, address, error);
 }
 
 static void take_init(struct p2s_run *run, uint32_t g, int kind, struct init_seen *seen)
@@ -206,10 +207,11 @@ int p2s_setup_init(struct p2s_run *run)
 		for (uint32_t i = 0; i < run->tested_count; i++) {
 			struct p2s_device *d = &run->gpu[run->tested[i]];
 			/* Contexts of many GPUs that nobody keeps initialised take seconds each. */
-			struct p2s_op_request req = {.op = P2S_OP_INIT, .timeout_ns = left / 4 * 3 + 1};
+			struct p2s_op_request req = {.op = P2S_OP_INIT, .timeout_ns = FIRST_LAUNCH_NS};
 
 			snprintf(req.text, sizeof req.text, "%s", d->address);
 			p2s_chan_post(run, &d->chan[kind], &req, d->chan[kind].page_fd);
+			d->chan[kind].wait_until_ns = now + left / 4 * 3;
 		}
 	}
 	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++)
@@ -269,6 +271,7 @@ static int prove_local(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf,
 		struct p2s_op_request fill = {.op = P2S_OP_FILL, .buf = buf, .off = done, .len = part, .seed = seed};
 		struct p2s_op_request check = {.op = P2S_OP_CHECK, .buf = buf, .off = done, .len = part, .in_off = done,
 		                               .in_len = part, .seed = seed, .seed2 = seed};
+		struct p2s_op_request wrong = check;
 		struct p2s_op_request peek = {.op = P2S_OP_PEEK, .buf = buf, .off = done + part / 2 / 8 * 8, .len = 256};
 		uint64_t start = p2s_now_ns();
 
@@ -280,6 +283,13 @@ static int prove_local(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf,
 		if (answer.bad_words != 0) {
 			snprintf(why, cap, "local memory does not hold what was stored: %llu words differ",
 			         (unsigned long long)answer.bad_words);
+			return 0;
+		}
+		/* A checker that finds nothing when everything is wrong, or whose answer gets lost on its way, would clear all. */
+		wrong.seed = wrong.seed2 = seed ^ 1;
+		if (p2s_chan_call(run, chan, &wrong, &answer) != P2S_RC_OK || answer.bad_words != part / 8 ||
+		    answer.first_bad != done) {
+			snprintf(why, cap, "local check does not see wrong bytes");
 			return 0;
 		}
 		if (p2s_chan_call(run, chan, &peek, &answer) != P2S_RC_OK || answer.samples_len != peek.len) {

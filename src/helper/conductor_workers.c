@@ -346,10 +346,12 @@ static void quit_channels(struct p2s_run *run)
 			struct p2s_chan *chan = &run->gpu[g].chan[k];
 			struct p2s_op_request req = {.op = P2S_OP_QUIT};
 
-			if (chan->sock >= 0 && !atomic_load(&chan->dead)) {
-				p2s_chan_post(run, chan, &req, -1);
-				pthread_mutex_unlock(&chan->lock); /* nobody waits for this answer: the exit is the answer */
-			}
+			if (chan->sock < 0)
+				continue;
+			p2s_chan_post(run, chan, &req, -1);
+			pthread_mutex_unlock(&chan->lock); /* nobody waits for this answer: the exit is the answer */
+			if (atomic_load(&chan->dead))
+				shutdown(chan->sock, SHUT_RDWR); /* end of file says the same to a worker that takes no requests */
 		}
 	}
 }

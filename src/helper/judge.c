@@ -266,6 +266,7 @@ void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_resu
 {
 	uint64_t poison = seed_a ^ seed_b ^ P2S_TEAR_POISON;
 	uint32_t torn = 0;
+	uint32_t zeros = 0;
 	size_t count = reader->samples < P2S_SAMPLES ? (size_t)reader->samples : P2S_SAMPLES;
 
 	if (reader->bad_words > 0) {
@@ -281,6 +282,10 @@ void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_resu
 			if (!out->has_detail || off < out->offset)
 				detail(out, off, a, f);
 		}
+		for (size_t i = 0; i < count; i++)
+			zeros += reader->sample[i].found == 0;
+		if (zeros > 0 && zeros >= (count < P2S_JUDGE_AGREE ? count : P2S_JUDGE_AGREE))
+			out->damage = P2PSAFE_DAMAGE_ZEROS;
 		if (torn > 0 && torn >= (count < P2S_JUDGE_AGREE ? count : P2S_JUDGE_AGREE))
 			out->damage = P2PSAFE_DAMAGE_TORN;
 		return;
@@ -301,16 +306,16 @@ void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_resu
 	judgement(out, P2PSAFE_VERDICT_OK, P2PSAFE_DAMAGE_NONE, "");
 }
 
-void p2s_judge_atomic(const uint64_t start[2], const uint64_t end[2], uint64_t adds, uint64_t swaps, uint64_t off,
+void p2s_judge_atomic(const uint64_t start[2], const uint64_t end[2], const uint64_t far[2], const uint64_t near[2], uint64_t off,
                       struct p2s_judgement *out)
 {
 	for (uint64_t i = 0; i < 2; i++) {
-		uint64_t want = start[i] + (i == 0 ? adds : swaps);
+		uint64_t want = start[i] + far[i] + near[i];
 		int32_t damage = P2PSAFE_DAMAGE_UNKNOWN;
 
 		if (end[i] == want)
 			continue;
-		if (end[i] == start[i])
+		if (end[i] == start[i] || end[i] == start[i] + near[i])
 			damage = P2PSAFE_DAMAGE_DROPPED;
 		else if (end[i] == 0)
 			damage = P2PSAFE_DAMAGE_ZEROS;

@@ -66,8 +66,9 @@ void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, 
 /* A tearing reader: words 0..words-1 alternate between seed_a and seed_b. */
 void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer, const struct p2s_role_result *reader,
                     struct p2s_judgement *out);
-/* Counters that two GPUs incremented at once. start, end: the two words before and after; adds, swaps: how many both did. */
-void p2s_judge_atomic(const uint64_t start[2], const uint64_t end[2], uint64_t adds, uint64_t swaps, uint64_t off,
+/* Two counters that two GPUs incremented at once, the first by adding, the second by compare-and-swap. start, end: the words
+ * before and after; far, near: how many increments the accessor and the owner report. */
+void p2s_judge_atomic(const uint64_t start[2], const uint64_t end[2], const uint64_t far[2], const uint64_t near[2], uint64_t off,
                       struct p2s_judgement *out);
 /* 95% upper bound of the error rate after that many clean independent rounds, in parts per 10^9 (rule of three), rounded up. */
 uint64_t p2s_judge_bound_ppb(uint64_t rounds);

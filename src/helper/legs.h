@@ -99,8 +99,8 @@ const struct p2s_role_result *p2s_duo_role(const struct p2s_op_answer *answer, i
 
 /* A GPU whose engine did not come back: nothing more runs on it, its worker is killed. */
 void p2s_run_wedged(struct p2s_run *run, const struct p2s_chan *chan, uint32_t a, uint32_t b, const char *what);
-/* Takes a GPU out of the run. */
-void p2s_run_drop_gpu(struct p2s_run *run, uint32_t gpu, int32_t state, const char *error);
+/* Takes a GPU out of the run. Returns 0 if it was out already: the first reason stays. state 0: nothing is known to be wrong with it. */
+int p2s_run_drop_gpu(struct p2s_run *run, uint32_t gpu, int32_t state, const char *error);
 /* How many bytes of cap the engine moves in budget_ns, from the time of the trial's last transfer of `probe` bytes. At least
  * 1 MiB where cap allows, a multiple of 64 KiB. */
 uint64_t p2s_trial_bytes(const struct p2s_trial *t, uint64_t probe, uint64_t budget_ns, uint64_t cap);

@@ -12,12 +12,16 @@
 /* One leg: by each engine 1 MiB, whose time chooses the size of the next, at most cap; each with fresh poison. */
 static int bulk_leg(const struct p2s_lane *lane, int32_t leg, const enum p2s_engine *engines, size_t count, uint64_t cap)
 {
+	/* A driver without cuMemcpyPeerAsync cannot be asked for it, by nobody. */
+	int no_peer_calls = (lane->run->gpu[lane->a].info[P2S_CHAN_GPU].missing & P2S_FEATURE_PEER) != 0;
 	struct p2s_trial t;
 
 	p2s_trial_begin(&t, lane, leg);
 	for (size_t i = 0; i < count; i++) {
 		uint64_t bytes;
 
+		if ((engines[i] == P2S_BY_CE_WRITE_PEER || engines[i] == P2S_BY_CE_READ_PEER) && no_peer_calls)
+			continue;
 		if (!p2s_step_transfer(&t, engines[i], 0, P2S_MIB, 0, P2S_MIB, 1))
 			break;
 		bytes = p2s_trial_bytes(&t, P2S_MIB, BULK_NS, cap);
