@@ -96,7 +96,5 @@ uint64_t sim_object_free_bytes(struct sim_host *h, int gpu);
 /* Enters this process as a user of the GPU. Returns 0 if the GPU is exclusive and another process has it. */
 int sim_gpu_enter(struct sim_host *h, int gpu, int exclusive);
 void sim_gpu_leave(struct sim_host *h, int gpu);
-/* Pids that have a context on the GPU, at most max. */
-int sim_gpu_pids(struct sim_host *h, int gpu, uint32_t *pids, int max);
 
 #endif

@@ -222,14 +222,3 @@ void sim_gpu_leave(struct sim_host *h, int gpu)
 			ids[i] = 0;
 	sim_unlock(&h->shared->lock);
 }
-
-int sim_gpu_pids(struct sim_host *h, int gpu, uint32_t *pids, int max)
-{
-	const uint32_t *ids = h->shared->gpus[gpu].contexts;
-	int i, n = 0;
-
-	for (i = 0; i < SIM_USERS && n < max; i++)
-		if (ids[i] && sim_alive(ids[i]))
-			pids[n++] = ids[i];
-	return n;
-}
