@@ -156,10 +156,19 @@ static void look(struct self *self)
 	self->priority = getpriority(PRIO_PROCESS, 0);
 }
 
+static int planted_seen;
+static int quiet; /* differences are wanted */
+
 static void same(const char *call, const char *what, const char *old, const char *now)
 {
-	CHECK(0, strcmp(old, now));
-	if (strcmp(old, now) != 0)
+	int differs = strcmp(old, now) != 0;
+
+	if (quiet) {
+		planted_seen |= differs;
+		return;
+	}
+	CHECK(0, differs);
+	if (differs)
 		fprintf(stderr, "%s changed the %s\n--- before\n%s--- after\n%s", call, what, old, now);
 }
 
@@ -172,6 +181,10 @@ static void compare(const char *call)
 	same(call, "environment", before.environment, after.environment);
 	same(call, "limits", before.limits, after.limits);
 	same(call, "working directory", before.folder, after.folder);
+	if (quiet) {
+		planted_seen |= before.mask != after.mask;
+		return;
+	}
 	CHECK(before.mask, after.mask);
 	CHECK(before.priority, after.priority);
 }
@@ -189,7 +202,7 @@ static int divert(int number, int file)
 typedef int32_t (*call_fn)(p2psafe_context *, const struct p2psafe_options *, p2psafe_report **, struct p2psafe_error *);
 
 /* One call and everything around it, between two looks. */
-static void run(const char *name, call_fn call, const struct p2psafe_options *options)
+static void run(const char *name, call_fn call, const struct p2psafe_options *options, int want_kept)
 {
 	struct p2psafe_error err = {.size = sizeof err};
 	p2psafe_context *ctx = NULL;
@@ -199,6 +212,7 @@ static void run(const char *name, call_fn call, const struct p2psafe_options *op
 	int sink = memfd_create("output", MFD_CLOEXEC);
 	int out, error;
 	int32_t status;
+	int32_t kept;
 
 	fflush(NULL);
 	out = divert(1, sink);
@@ -208,19 +222,24 @@ static void run(const char *name, call_fn call, const struct p2psafe_options *op
 	if (status == P2PSAFE_OK)
 		status = call(ctx, options, &report, &err);
 	p2psafe_report_json(report, &json, NULL);
+	kept = p2psafe_report_is_kept(report);
 	p2psafe_report_free(report);
 	p2psafe_context_free(ctx);
 	look(&after);
 	dup2(out, 1);
 	dup2(error, 2);
 	CHECK(P2PSAFE_OK, status);
+	CHECK(want_kept, kept);
 	if (status != P2PSAFE_OK)
 		fprintf(stderr, "%s: %s\n", name, err.text);
 	CHECK(1, json != NULL);
 	p2psafe_string_free(json);
 	compare(name);
 	CHECK(0, fstat(sink, &written));
-	CHECK(0, written.st_size); /* bytes on descriptors 1 and 2 */
+	if (quiet)
+		planted_seen |= written.st_size > 0;
+	else
+		CHECK(0, written.st_size); /* bytes on descriptors 1 and 2 */
 	close(out);
 	close(error);
 	close(sink);
@@ -231,10 +250,78 @@ static void all_calls(const struct p2psafe_options *options)
 	struct p2psafe_options fresh = *options;
 
 	fresh.flags |= P2PSAFE_FLAG_NO_CACHE;
-	run("probe", p2psafe_probe, options);
-	run("test", p2psafe_test, options);
-	run("decide, kept", p2psafe_decide, options);
-	run("decide, fresh", p2psafe_decide, &fresh);
+	run("probe", p2psafe_probe, options, 0);
+	run("test", p2psafe_test, options, 0);
+	run("decide, kept", p2psafe_decide, options, 1);
+	run("decide, fresh", p2psafe_decide, &fresh, 0);
+}
+
+/* Calls that do what the library must not: each must be seen, or the silence above means nothing. */
+static int plant;
+static int planted_fd;
+static char planted_folder[4096];
+
+static void disturb(void)
+{
+	planted_fd = -1;
+	switch (plant) {
+	case 0:
+		planted_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		break;
+	case 1:
+		setenv("P2PSAFE_PLANTED", "1", 1);
+		break;
+	case 2:
+		signal(SIGUSR1, SIG_IGN);
+		break;
+	case 3:
+		if (getcwd(planted_folder, sizeof planted_folder) == NULL || chdir("/proc") != 0)
+			exit(2);
+		break;
+	case 4:
+		umask(before.mask ^ 0111);
+		break;
+	case 5:
+		if (write(1, "x", 1) != 1)
+			exit(2);
+		break;
+	default:
+		break;
+	}
+}
+
+static void undo(void)
+{
+	if (planted_fd >= 0)
+		close(planted_fd);
+	unsetenv("P2PSAFE_PLANTED");
+	signal(SIGUSR1, SIG_DFL);
+	if (planted_folder[0] != '\0' && chdir(planted_folder) != 0)
+		exit(2);
+	planted_folder[0] = '\0';
+	umask(before.mask);
+}
+
+static int32_t disturbing_probe(p2psafe_context *ctx, const struct p2psafe_options *options, p2psafe_report **out,
+                                struct p2psafe_error *err)
+{
+	disturb();
+	return p2psafe_probe(ctx, options, out, err);
+}
+
+static void planted(const struct p2psafe_options *options)
+{
+	quiet = 1;
+	for (plant = 0; plant <= 5; plant++) {
+		planted_seen = 0;
+		run("planted", disturbing_probe, options, 0);
+		undo();
+		CHECK(1, planted_seen);
+	}
+	planted_seen = 0;
+	run("nothing planted", p2psafe_probe, options, 0);
+	CHECK(0, planted_seen);
+	quiet = 0;
 }
 
 /* The library waits for its own children only: one of the host, already dead, is still there to be waited for. */
@@ -268,6 +355,8 @@ int main(int argc, char **argv)
 	CHECK(42, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 	CHECK(-1, waitpid(-1, NULL, WNOHANG)); /* and none of the library's is left */
 	CHECK(ECHILD, errno);
+
+	planted(&options);
 
 	/* a host that ignores SIGCHLD: children vanish unwaited, and the answer is still an answer */
 	signal(SIGCHLD, SIG_IGN);

@@ -82,11 +82,20 @@ class Apply(LibraryTest):
         self.assertEqual(_apply._full_veto(LIBRARY), _apply.FULL_VETO)
         self.assertIn("NCCL_P2P_DISABLE", _apply.FULL_VETO)
 
-    def test_no_place_for_the_marker_means_veto(self):
-        environ = {}
-        applied, _ = apply_quietly(None, environ, host_dir=HEALTHY, environment=False)
-        self.assertFalse(applied.report.allows("nccl_p2p"))
-        self.assertEqual(environ["NCCL_P2P_DISABLE"], "1")
+    def test_the_decision_asks_for_a_marker_and_the_environment(self):
+        # What happens without a marker is the library's own test: a simulated host cannot take a machine down.
+        seen = []
+
+        def decide(context, options):
+            seen.append(options)
+            return self.report
+
+        self.report = self.decide(HEALTHY)
+        with mock.patch.object(p2psafe.Context, "decide", decide):
+            apply_quietly(None, {}, level="quick")
+        self.assertEqual(len(seen), 1)
+        self.assertEqual(seen[0].flags(), p2psafe.FLAG_REQUIRE_MARKER | p2psafe.FLAG_ENVIRONMENT)
+        self.assertEqual(seen[0].level, "quick")
 
     def test_never_gives_permission(self):
         with self.assertRaises(ValueError):
