@@ -136,19 +136,29 @@ static int one_sided(const struct judge *j, uint64_t o)
 	return (o >= j->in_begin && end <= j->in_end) || end <= j->in_begin || o >= j->in_end || j->in_begin >= j->in_end;
 }
 
-/* The mutant that judges through the window: where a peer has a private copy, it is shown that. */
-static const struct sim_store *shown(const struct sim_view *v, uint64_t phys)
+/* The mutant that judges through the window: where a peer has a private copy of what was to arrive, it is shown that. What
+ * lies around the transfer it sees in the owner's memory, as a program does that reads back just what it wrote. */
+static const struct sim_store *shown(const struct judge *j, uint64_t o)
 {
+	const struct sim_view *v = j->view;
 	struct sim_host *h = v->host;
+	uint64_t phys = v->phys + o;
 	int s;
 
-	for (s = 0; s < h->config.gpu_count && h->config.mutant == SIM_MUTANT_CHECK_WINDOW; s++) {
+	if (h->config.mutant != SIM_MUTANT_CHECK_WINDOW || o < j->in_begin || o >= j->in_end)
+		return sim_view_store(v);
+	for (s = 0; s < h->config.gpu_count; s++) {
 		const struct sim_store *m = &h->mirrors[sim_pair(h, s, v->owner)];
 
 		if (m->chunks && sim_store_present(m, phys))
 			return m;
 	}
 	return sim_view_store(v);
+}
+
+static uint64_t to_edge(uint64_t o, uint64_t n, uint64_t edge)
+{
+	return edge > o && edge - o < n ? edge - o : n;
 }
 
 static void judge_range(struct judge *j, uint64_t begin, uint64_t end)
@@ -161,10 +171,12 @@ static void judge_range(struct judge *j, uint64_t begin, uint64_t end)
 
 		n = SIM_CHUNK - in;
 		n = n < end - o ? n : end - o;
+		if (v->host->config.mutant == SIM_MUTANT_CHECK_WINDOW)
+			n = to_edge(o, n, o < j->in_begin ? j->in_begin : j->in_end);
 		if (n == SIM_CHUNK && o % 8 == 0 && one_sided(j, o))
-			judge_chunk(j, shown(v, v->phys + o), o);
+			judge_chunk(j, shown(j, o), o);
 		else
-			judge_words(j, shown(v, v->phys + o), o, o + n);
+			judge_words(j, shown(j, o), o, o + n);
 	}
 }
 
