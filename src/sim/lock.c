@@ -12,7 +12,8 @@
 #define ASK_NS UINT64_C(20000000)    /* a holder keeps a lock for microseconds: after 20 ms ask whether it lives */
 #define STEAL_NS UINT64_C(5000000000) /* a stopped holder: no waiter may block for ever */
 
-static __thread uint32_t own_id;
+/* Asked for in every access: no call of the loader to find it. */
+static __thread uint32_t own_id __attribute__((tls_model("initial-exec")));
 
 uint64_t sim_now(void)
 {

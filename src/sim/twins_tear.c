@@ -5,6 +5,7 @@
 #include "sim/twins_wait.h"
 
 #define MAX_WORDS (UINT64_C(1) << 16)
+#define NAP_TURNS 64
 #define MEET_TURNS 64               /* first stores of the tearing writer wait for the reader to look */
 
 enum { ARG_CTL, ARG_RES, ARG_DST, ARG_SRC, ARG_WORDS, ARG_SEED_A, ARG_SEED_B, ARG_ITERS, ARG_MAX_NS, ARG_MAX_ITERS };
@@ -96,8 +97,9 @@ static void tear_reader(struct sim_role *r)
 			break;
 		if (!sim_role_turn(r))
 			break;
-		if (r->active)
-			r->turns = 0;
+		/* Short naps while there is something to see: CPUs are few. */
+		if (r->active && r->turns > NAP_TURNS)
+			r->turns = NAP_TURNS;
 	}
 	sim_role_looks(r, 0);
 }

@@ -8,16 +8,6 @@
 #define ONES (~UINT64_C(0))
 #define NANS UINT64_C(0x7fc000007fc00000)
 
-int sim_view_remote(const struct sim_view *v)
-{
-	return !v->host_bytes && v->accessor != v->owner;
-}
-
-struct sim_store *sim_view_store(const struct sim_view *v)
-{
-	return &v->host->memory[v->owner];
-}
-
 struct sim_transfer sim_view_transfer(const struct sim_view *v, uint32_t op, uint64_t at, uint64_t bytes)
 {
 	return (struct sim_transfer){ v->accessor, v->owner, op, v->mapping, v->offset + at, bytes };

@@ -29,9 +29,16 @@ struct sim_view {
 /* How an access ended. WEDGE: the caller must park; ERROR: *error is the CUresult. */
 enum sim_outcome { SIM_OK = 0, SIM_FAILED, SIM_WEDGED };
 
-int sim_view_remote(const struct sim_view *v);
+static inline int sim_view_remote(const struct sim_view *v)
+{
+	return !v->host_bytes && v->accessor != v->owner;
+}
+
 /* The store behind a view: the owner's memory. */
-struct sim_store *sim_view_store(const struct sim_view *v);
+static inline struct sim_store *sim_view_store(const struct sim_view *v)
+{
+	return &v->host->memory[v->owner];
+}
 
 /* What is about to happen to `bytes` at `at` of the view. */
 struct sim_transfer sim_view_transfer(const struct sim_view *v, uint32_t op, uint64_t at, uint64_t bytes);
