@@ -2,13 +2,17 @@
 #ifndef P2S_CLI_SHOW_H
 #define P2S_CLI_SHOW_H
 
+#include <jansson.h>
+
 #include "cli.h"
 #include "style.h"
 
 /* The whole report. command names what was asked. */
 void cli_show_report(const struct cli_style *style, const p2psafe_report *report, const struct cli_args *args);
 
-/* show_header.c: what was looked at: host, driver, IOMMU, level, SIMULATED. The C getters do not carry these, so they come
+/* show_header.c: the report's JSON form, NULL when it cannot be had (jansson's getters take that). json_decref() it. */
+json_t *cli_show_json(const p2psafe_report *report);
+/* What was looked at: host, driver, IOMMU, level, SIMULATED. The C getters do not carry these, so they come
  * from the JSON form. */
 void cli_show_header(const struct cli_style *style, const p2psafe_report *report, const struct cli_args *args);
 /* The level of the report, "unknown" if it has none. */

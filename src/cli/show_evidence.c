@@ -21,8 +21,17 @@ static int get_leg(const p2psafe_report *report, int32_t pair, int32_t i, struct
 	return p2psafe_report_leg(report, pair, i, leg) == P2PSAFE_OK;
 }
 
+/* The observation beside leg i of a pair; it stands in the JSON form only, whose lists have the order of the getters. */
+static const char *note_of(const json_t *json, int32_t pair, int32_t i)
+{
+	const json_t *legs = json_object_get(json_array_get(json_object_get(json, "pairs"), (size_t)pair), "legs");
+	const char *note = json_string_value(json_object_get(json_array_get(legs, (size_t)i), "note"));
+	return note != NULL ? note : "";
+}
+
 /* Mappings of the pair's legs that have the same leg, verdict and damage as leg i; 0 if an earlier leg told them. */
-static int list_mappings(FILE *out, const p2psafe_report *report, const struct p2psafe_pair *pair, int32_t index, int32_t i)
+static int list_mappings(FILE *out, const p2psafe_report *report, const json_t *json, const struct p2psafe_pair *pair,
+                         int32_t index, int32_t i)
 {
 	struct p2psafe_leg first, leg;
 	int n = 0;
@@ -41,36 +50,53 @@ static int list_mappings(FILE *out, const p2psafe_report *report, const struct p
 	fprintf(out, ": %s", p2psafe_verdict_name(first.verdict));
 	if (first.damage != P2PSAFE_DAMAGE_NONE)
 		fprintf(out, ", %s", p2psafe_damage_name(first.damage));
+	if (note_of(json, index, i)[0] != '\0')
+		fprintf(out, " (%s)", note_of(json, index, i));
 	fputc('\n', out);
 	return 1;
 }
 
-static char *tell(const p2psafe_report *report, const struct p2psafe_pair *pair, int32_t index)
+static void list_legs(FILE *out, const char *title, const int chosen[LEG_WORDS])
+{
+	int any = 0;
+	for (int i = 1; i < LEG_WORDS; i++) {
+		if (chosen[i])
+			fprintf(out, "%s %s", any++ == 0 ? title : "", p2psafe_leg_name(i));
+	}
+	if (any)
+		fputc('\n', out);
+}
+
+/* What is told of a pair that is not OK: every failure, what passed, and which of the legs that decide were not run. */
+static char *tell(const p2psafe_report *report, const json_t *json, const struct p2psafe_pair *pair, int32_t index)
 {
 	char *text = NULL;
 	size_t len = 0;
-	int untested[LEG_WORDS] = {0};
-	int any_untested = 0;
+	int passed[LEG_WORDS] = {0}, failed[LEG_WORDS] = {0}, absent[LEG_WORDS] = {0};
+	int any = 0;
 	struct p2psafe_leg leg;
 	FILE *out = open_memstream(&text, &len);
 	if (out == NULL)
 		return NULL;
 	for (int32_t i = 0; i < pair->leg_count; i++) {
-		if (!get_leg(report, index, i, &leg) || leg.verdict == P2PSAFE_VERDICT_OK)
+		if (!get_leg(report, index, i, &leg) || leg.leg <= 0 || leg.leg >= LEG_WORDS)
 			continue;
-		if (leg.verdict != P2PSAFE_VERDICT_UNTESTED)
-			(void)list_mappings(out, report, pair, index, i);
-		else if (leg.leg > 0 && leg.leg < LEG_WORDS)
-			any_untested = untested[leg.leg] = 1;
-	}
-	if (any_untested) {
-		fputs("not run:", out);
-		for (int i = 0; i < LEG_WORDS; i++) {
-			if (untested[i])
-				fprintf(out, " %s", p2psafe_leg_name(i));
+		if (leg.verdict == P2PSAFE_VERDICT_OK) {
+			passed[leg.leg] = any = 1;
+		} else if (leg.verdict != P2PSAFE_VERDICT_UNTESTED) {
+			(void)list_mappings(out, report, json, pair, index, i);
+			failed[leg.leg] = any = 1;
+		} else if (note_of(json, index, i)[0] != '\0') {
+			(void)list_mappings(out, report, json, pair, index, i);
 		}
-		fputc('\n', out);
 	}
+	for (int i = 1; i <= P2PSAFE_LEG_STALE; i++)
+		absent[i] = !passed[i] && !failed[i];
+	list_legs(out, "passed:", passed);
+	if (any)
+		list_legs(out, "not run:", absent);
+	else
+		fputs("nothing was run\n", out);
 	if (fclose(out) != 0) {
 		free(text);
 		return NULL;
@@ -132,6 +158,7 @@ static void show_failures(const struct cli_style *style, const p2psafe_report *r
 {
 	int32_t pairs = p2psafe_report_pair_count(report);
 	struct story *stories = calloc((size_t)(pairs > 0 ? pairs : 0) + 1, sizeof(*stories));
+	json_t *json = cli_show_json(report);
 	int32_t count = 0;
 	for (int32_t i = 0; stories != NULL && i < pairs; i++) {
 		struct p2psafe_pair pair = {.size = sizeof(pair)};
@@ -139,7 +166,7 @@ static void show_failures(const struct cli_style *style, const p2psafe_report *r
 			continue;
 		stories[count].pair = i;
 		stories[count].verdict = pair.verdict;
-		stories[count].text = tell(report, &pair, i);
+		stories[count].text = tell(report, json, &pair, i);
 		if (stories[count].text != NULL)
 			count++;
 	}
@@ -152,6 +179,7 @@ static void show_failures(const struct cli_style *style, const p2psafe_report *r
 	for (int32_t i = 0; i < count; i++)
 		free(stories[i].text);
 	free(stories);
+	json_decref(json);
 }
 
 /* What the pairs that are OK have in common: the least of each number, and every leg that one of them lacks. */

@@ -11,7 +11,7 @@ static const char *text_at(const json_t *object, const char *key, const char *un
 	return text != NULL && text[0] != '\0' ? text : unknown;
 }
 
-static json_t *report_json(const p2psafe_report *report)
+json_t *cli_show_json(const p2psafe_report *report)
 {
 	char *text = NULL;
 	if (p2psafe_report_json(report, &text, NULL) != P2PSAFE_OK)
@@ -68,7 +68,7 @@ static void show_iommu(const struct cli_style *style, const json_t *iommu)
 void cli_show_header(const struct cli_style *style, const p2psafe_report *report, const struct cli_args *args)
 {
 	char line[1024];
-	json_t *json = report_json(report);
+	json_t *json = cli_show_json(report);
 	if (p2psafe_report_is_simulated(report)) {
 		const char *host = args->value[CLI_OPTION_HOST];
 		const char *library = args->value[CLI_OPTION_CUDA_LIBRARY];
@@ -94,7 +94,7 @@ void cli_show_header(const struct cli_style *style, const p2psafe_report *report
 
 void cli_show_level(const p2psafe_report *report, char *out, size_t cap)
 {
-	json_t *json = report_json(report);
+	json_t *json = cli_show_json(report);
 	snprintf(out, cap, "%s", text_at(json, "level", "unknown"));
 	json_decref(json);
 }
@@ -102,7 +102,7 @@ void cli_show_level(const p2psafe_report *report, char *out, size_t cap)
 void cli_show_kept(const struct cli_style *style, const p2psafe_report *report)
 {
 	char line[1024];
-	json_t *json = report_json(report);
+	json_t *json = cli_show_json(report);
 	const json_t *kept = json_object_get(json, "kept");
 	const char *path = text_at(kept, "path", NULL);
 	const char *reason = text_at(kept, "reason", NULL);
