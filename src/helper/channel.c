@@ -12,6 +12,7 @@
 #define YIELD_NS UINT64_C(300000)   /* then let others run */
 #define SLEEP_NS 50000L             /* then sleep in short pieces */
 #define HANGUP_NS UINT64_C(20000000) /* how often a long wait looks whether the conductor is still there */
+#define EAGER_NS UINT64_C(100000)    /* after an answer the next request is often near: waking up costs more than looking */
 
 static const struct {
 	p2s_channel_op *run;
@@ -223,6 +224,19 @@ static int serve(struct p2s_channel *c, const struct p2s_op_request *q, int fd)
 	return io == P2S_IO_OK && q->op != P2S_OP_QUIT;
 }
 
+/* The next request. An idle channel waits for ever: the end of the socket ends it, and the conductor has the clock. */
+static enum p2s_io next(struct p2s_channel *c, union p2s_op_any *any, uint16_t *id, int *fd)
+{
+	uint64_t start = p2s_now_ns();
+	enum p2s_io io = P2S_IO_TIMEOUT;
+
+	while (c->worker->eager && io == P2S_IO_TIMEOUT && p2s_now_ns() - start < EAGER_NS)
+		io = p2s_codec_recv(c->sock, &p2s_op_table, id, any, sizeof *any, fd, 0);
+	while (io == P2S_IO_TIMEOUT)
+		io = p2s_codec_recv(c->sock, &p2s_op_table, id, any, sizeof *any, fd, p2s_now_ns() + P2S_DEFAULT_NS);
+	return io;
+}
+
 void *p2s_channel_main(void *arg)
 {
 	struct p2s_channel *c = arg;
@@ -231,12 +245,8 @@ void *p2s_channel_main(void *arg)
 	for (;;) {
 		uint16_t id = 0;
 		int fd = -1;
-		/* An idle channel waits for ever: the end of the socket ends it, and the conductor has the clock. */
-		enum p2s_io io = p2s_codec_recv(c->sock, &p2s_op_table, &id, &any, sizeof any, &fd, p2s_now_ns() + P2S_DEFAULT_NS);
 
-		if (io == P2S_IO_TIMEOUT)
-			continue;
-		if (io != P2S_IO_OK)
+		if (next(c, &any, &id, &fd) != P2S_IO_OK)
 			break;
 		if (id != p2s_id_op_request) {
 			if (fd >= 0)

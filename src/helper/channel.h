@@ -68,6 +68,7 @@ struct p2s_worker {
 	char init_where[48];
 	int32_t version;
 	uint64_t init_ns;
+	int32_t eager; /* CPUs to spare: threads may look for work a little while before they sleep */
 	int32_t count;
 	struct p2s_channel channel[P2S_MAX_GPUS];
 	struct p2s_buffers buffers;

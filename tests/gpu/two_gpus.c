@@ -260,6 +260,12 @@ static void flags_by_copies(struct drive *d[2], int c[2], const uint32_t far[2])
 	expect(role(&b, 1).status == P2S_ROLE_DONE && role(&b, 1).bad_words == 0, "ce_flag", (long long)role(&b, 1).rounds_done);
 }
 
+static void tell_start(const struct p2s_op_device *d)
+{
+	printf("%s %s: cuInit %d us, context %d us, module %d us\n", d->address, d->name, (int)(d->init_ns / 1000),
+	       (int)(d->context_ns / 1000), (int)(d->module_ns / 1000));
+}
+
 static void peer_process(const char *worker, const char *library, const char *host, int memory)
 {
 	static struct drive drive;
@@ -279,9 +285,7 @@ static void peer_process(const char *worker, const char *library, const char *ho
 	for (int i = 0; i < 2; i++) {
 		if (!expect(drive_receive(&drive, i, NULL, &a) == P2S_RC_OK && drive.device[i].module == 1, "init", a.cuda_error))
 			printf("%s: %d at %s, %d %s\n", address[i], a.cuda_error, a.where, drive.device[i].cuda_error, drive.device[i].jit_log);
-		printf("%s %s: cuInit %d us, context %d us, module %d us\n", drive.device[i].address, drive.device[i].name,
-		       (int)(drive.device[i].init_ns / 1000), (int)(drive.device[i].context_ns / 1000),
-		       (int)(drive.device[i].module_ns / 1000));
+		tell_start(&drive.device[i]);
 	}
 	for (int i = 0; i < 2; i++) {
 		struct p2s_op_request q = {.op = P2S_OP_CAN_ACCESS};
@@ -320,6 +324,7 @@ static void two_processes(const char *worker, const char *library, const char *h
 		if (!expect(drive_start(d[i], worker, library, host, memory, 1), "start", i) ||
 		    !expect(drive_init(d[i], 0, address[i], &a) == P2S_RC_OK, "init", a.cuda_error))
 			return;
+		tell_start(&d[i]->device[0]);
 		alloc_two(d[i], 0, i, mapping == P2PSAFE_MAPPING_IPC ? P2S_ALLOC_PLAIN : P2S_ALLOC_CUMEM);
 	}
 	for (int i = 0; i < 2; i++) {
