@@ -236,7 +236,7 @@ static void merge_pair(struct p2s_run *run, const struct p2s_lib_pair_out *in)
 	if (in->path == P2PSAFE_PATH_NVL) { /* what NVML says goes before the PCIe tree, whoever is first */
 		way->path = way->nccl_path = P2PSAFE_PATH_NVL;
 		way->limit = in->limit_bytes_per_s;
-	} else if (way->path != P2PSAFE_PATH_NVL && in->path != 0) {
+	} else if (way->path != P2PSAFE_PATH_NVL && in->nccl_path != 0) {
 		way->path = in->path;
 		way->nccl_path = in->nccl_path;
 		way->limit = in->limit_bytes_per_s;
@@ -360,6 +360,7 @@ void p2s_workers_end(struct p2s_run *run)
 {
 	uint64_t now = p2s_now_ns();
 	uint64_t grace = now + QUIT_NS < run->last_ns ? now + QUIT_NS : run->last_ns;
+	uint64_t until;
 
 	quit_channels(run);
 	p2s_workers_join_side(run, 0);
@@ -370,12 +371,15 @@ void p2s_workers_end(struct p2s_run *run)
 		if (!p->killed && !p2s_spawn_wait(p, &run->seam, grace))
 			p2s_spawn_kill(p, &run->seam);
 	}
-	now = p2s_now_ns();
+	/* A large process takes a while to fall; what is still there near the deadline is named as left behind. */
+	until = p2s_now_ns() + P2S_SEC;
+	if (until > run->last_ns + 200 * P2S_MS)
+		until = run->last_ns + 200 * P2S_MS;
 	for (size_t i = 0; i < run->proc_count; i++) {
 		struct p2s_proc *p = &run->proc[i];
 		struct p2s_lib_worker_gone gone = {.pid = (uint32_t)p->pid};
 
-		if (!p2s_spawn_wait(p, &run->seam, now + 200 * P2S_MS)) {
+		if (!p2s_spawn_wait(p, &run->seam, until)) {
 			p->left = 1;
 			snprintf(p->how, sizeof p->how, "did not end after SIGKILL");
 		}

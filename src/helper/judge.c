@@ -141,6 +141,9 @@ static int32_t vote(const uint32_t votes[DAMAGES], uint64_t words)
 			best = d;
 		}
 	}
+	/* Bytes that went elsewhere are missing where they belong, too: the place where they turned up says more. */
+	if (best == P2PSAFE_DAMAGE_DROPPED && votes[P2PSAFE_DAMAGE_SHIFTED] > 0 && votes[P2PSAFE_DAMAGE_SHIFTED] >= need)
+		best = P2PSAFE_DAMAGE_SHIFTED;
 	return most > 0 && most >= need ? best : P2PSAFE_DAMAGE_UNKNOWN;
 }
 

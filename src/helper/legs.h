@@ -105,8 +105,10 @@ int p2s_run_drop_gpu(struct p2s_run *run, uint32_t gpu, int32_t state, const cha
  * 1 MiB where cap allows, a multiple of 64 KiB. */
 uint64_t p2s_trial_bytes(const struct p2s_trial *t, uint64_t probe, uint64_t budget_ns, uint64_t cap);
 uint64_t p2s_run_key(struct p2s_run *run, uint32_t a, uint32_t b, int32_t leg, int m);
-/* Longest wait of a kernel from go on. */
-uint64_t p2s_run_wait_ns(const struct p2s_run *run);
+#define P2S_WAIT_NS (200 * P2S_MS)  /* longest wait of a kernel from go on */
+#define P2S_FIRST_NS (100 * P2S_MS) /* likewise when there is one message */
+/* How long the engine has for a kernel that waits at most wait_ns. */
+uint64_t p2s_run_engine_ns(const struct p2s_run *run, uint64_t wait_ns);
 
 /* legs_order.c, also used by first contact. dirs: bit 0 a>b, bit 1 b>a, both resident at once. */
 int p2s_leg_message(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, int pull, uint32_t rounds, int quiet);

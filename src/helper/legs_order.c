@@ -11,7 +11,6 @@
 #define MESSAGE_WORDS 128u /* 1 KiB of payload */
 #define PACE_NS 2000       /* so that the reader is waiting when a message comes, not behind it */
 #define TEAR_WORDS 64u
-#define FIRST_NS (500 * P2S_MS) /* one message needs no more, not even a simulated one */
 #define KERNELS_ALL 3u     /* both roles of a grid report ready */
 
 /* Simulated GPUs are threads: their message passing takes a thousand times longer and proves nothing about rates. */
@@ -45,8 +44,8 @@ static int open_both(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigne
 	for (int i = 0; i < 2; i++) {
 		x->duo.chan[i] = x->lane[i].acc;
 		x->duo.mask[i] = KERNELS_ALL;
-		x->duo.req[i].timeout_ns = p2s_run_wait_ns(run) + P2S_SEC;
-		x->duo.req[i].max_ns = p2s_run_wait_ns(run);
+		x->duo.req[i].timeout_ns = p2s_run_engine_ns(run, P2S_WAIT_NS);
+		x->duo.req[i].max_ns = P2S_WAIT_NS;
 	}
 	return x->dirs != 0 && p2s_lane_alive(&x->lane[0]);
 }
@@ -160,9 +159,9 @@ int p2s_leg_message(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned
 		req->slot_bytes = SLOT_BYTES;
 		req->flag_off = FLAG_OFF;
 		req->idiom = 3;
-		if (rounds == 1 && req->max_ns > FIRST_NS) {
-			req->max_ns = FIRST_NS;
-			req->timeout_ns = FIRST_NS + P2S_SEC;
+		if (rounds == 1) {
+			req->max_ns = P2S_FIRST_NS;
+			req->timeout_ns = p2s_run_engine_ns(run, P2S_FIRST_NS);
 		}
 		req->pace_ns = PACE_NS;
 	}

@@ -1,0 +1,20 @@
+# The conductor: its pure parts, and whole runs with real worker processes against simulated hosts.
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+set(conductor_includes ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib)
+
+add_executable(conductor_pure conductor_pure.c
+  ${PROJECT_SOURCE_DIR}/src/helper/judge.c ${PROJECT_SOURCE_DIR}/src/helper/schedule.c)
+target_include_directories(conductor_pure PRIVATE ${conductor_includes})
+target_link_libraries(conductor_pure PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
+add_test(NAME conductor_pure COMMAND conductor_pure)
+
+add_executable(conductor_run conductor_run.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
+target_include_directories(conductor_run PRIVATE ${conductor_includes})
+target_link_libraries(conductor_run PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
+add_dependencies(conductor_run p2psafe-helper p2psafe_sim_cuda)
+add_test(NAME conductor_run COMMAND conductor_run)
+set_tests_properties(conductor_run PROPERTIES TIMEOUT 600 ENVIRONMENT "P2S_TEST_HELPER=${P2PSAFE_LIBEXEC}/p2psafe-helper")
+
+add_executable(conductor_play EXCLUDE_FROM_ALL conductor_play.c conductor_player.c $<TARGET_OBJECTS:p2psafe_core>)
+target_include_directories(conductor_play PRIVATE ${conductor_includes})
+target_link_libraries(conductor_play PRIVATE p2psafe_warnings)

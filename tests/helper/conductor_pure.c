@@ -1,0 +1,404 @@
+/* The judge names every damage, and the schedule meets every pair once: pure functions, no process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "core/word.h"
+#include "helper/judge.h"
+#include "helper/schedule.h"
+#include "p2psafe/p2psafe.h"
+
+#define KEY UINT64_C(0x0123456789abcdef)
+
+static struct p2s_pattern earlier[2];
+
+static struct p2s_expect expect(uint64_t in_begin, uint64_t in_end)
+{
+	struct p2s_expect e = {.want = {KEY, 0}, .has_before = 1, .in_begin = in_begin, .in_end = in_end, .src = 1, .dst = 2,
+	                       .leg = P2PSAFE_LEG_SM_STORE, .gpus = 4, .bytes = 1 << 20};
+
+	e.want.seed = p2s_seed(KEY, 1, 2, P2PSAFE_LEG_SM_STORE, 5);
+	e.outside = p2s_seed(KEY, 1, 2, 0, 0);
+	earlier[0] = (struct p2s_pattern){KEY, p2s_seed(KEY, 1, 2, P2PSAFE_LEG_SM_STORE, 4)};
+	earlier[1] = (struct p2s_pattern){KEY ^ 77, p2s_seed(KEY ^ 77, 3, 2, P2PSAFE_LEG_STALE, 9)};
+	e.earlier = earlier;
+	e.earlier_count = 2;
+	return e;
+}
+
+/* Judges n words from offset 256 on, each found(word index). */
+static struct p2s_judgement judge(const struct p2s_expect *e, size_t n, uint64_t (*found)(const struct p2s_expect *, uint64_t))
+{
+	struct p2s_sample s[P2S_SAMPLES];
+	struct p2s_judgement j;
+
+	for (size_t i = 0; i < n; i++)
+		s[i] = (struct p2s_sample){256 + 8 * i, found(e, 256 / 8 + i)};
+	p2s_judge_check(e, n, 256, s, n, &j);
+	return j;
+}
+
+static uint64_t f_dropped(const struct p2s_expect *e, uint64_t o)
+{
+	return p2s_word(e->outside, o);
+}
+
+static uint64_t f_zeros(const struct p2s_expect *e, uint64_t o)
+{
+	(void)e;
+	(void)o;
+	return 0;
+}
+
+static uint64_t f_ones(const struct p2s_expect *e, uint64_t o)
+{
+	(void)e;
+	(void)o;
+	return UINT64_MAX;
+}
+
+static uint64_t f_nan(const struct p2s_expect *e, uint64_t o)
+{
+	(void)e;
+	(void)o;
+	return UINT64_C(0x7fc000007fc00000);
+}
+
+static uint64_t f_stale(const struct p2s_expect *e, uint64_t o)
+{
+	return p2s_word(e->earlier[0].seed, o);
+}
+
+static uint64_t f_stale_leg(const struct p2s_expect *e, uint64_t o)
+{
+	return p2s_word(e->earlier[1].seed, o);
+}
+
+static uint64_t f_misdirected(const struct p2s_expect *e, uint64_t o)
+{
+	(void)e;
+	return p2s_word(p2s_seed(KEY, 1, 3, P2PSAFE_LEG_SM_STORE, 5), o);
+}
+
+static uint64_t f_shifted(const struct p2s_expect *e, uint64_t o)
+{
+	return p2s_word(e->want.seed, o + 512);
+}
+
+static uint64_t f_torn(const struct p2s_expect *e, uint64_t o)
+{
+	return (p2s_word(e->want.seed, o) & 0xffffffff) | (p2s_word(e->outside, o) & ~UINT64_C(0xffffffff));
+}
+
+static uint64_t f_torn_epochs(const struct p2s_expect *e, uint64_t o)
+{
+	return (p2s_word(e->want.seed, o) & 0xffff) | (p2s_word(e->earlier[0].seed, o) & ~UINT64_C(0xffff));
+}
+
+static uint64_t f_bits(const struct p2s_expect *e, uint64_t o)
+{
+	return p2s_word(e->want.seed, o) ^ UINT64_C(0x8000000000000001);
+}
+
+static uint64_t f_foreign(const struct p2s_expect *e, uint64_t o)
+{
+	(void)e;
+	return p2s_mix(o * 3 + 17);
+}
+
+static void names_every_damage(void **state)
+{
+	static const struct {
+		uint64_t (*found)(const struct p2s_expect *, uint64_t);
+		int32_t damage;
+	} list[] = {{f_dropped, P2PSAFE_DAMAGE_DROPPED},         {f_zeros, P2PSAFE_DAMAGE_ZEROS},     {f_ones, P2PSAFE_DAMAGE_ONES},
+	            {f_nan, P2PSAFE_DAMAGE_NAN},                 {f_stale, P2PSAFE_DAMAGE_STALE},     {f_stale_leg, P2PSAFE_DAMAGE_STALE},
+	            {f_misdirected, P2PSAFE_DAMAGE_MISDIRECTED}, {f_shifted, P2PSAFE_DAMAGE_SHIFTED}, {f_torn, P2PSAFE_DAMAGE_TORN},
+	            {f_torn_epochs, P2PSAFE_DAMAGE_TORN},        {f_bits, P2PSAFE_DAMAGE_BIT_ERROR},  {f_foreign, P2PSAFE_DAMAGE_UNKNOWN}};
+	struct p2s_expect e = expect(0, 4096);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+		for (size_t n = 1; n <= 16; n += 5) {
+			struct p2s_judgement j = judge(&e, n, list[i].found);
+
+			assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+			assert_int_equal(j.damage, list[i].damage);
+			assert_int_equal(j.has_detail, 1);
+			assert_int_equal(j.offset, 256);
+			assert_true(j.expected == p2s_word(e.want.seed, 32));
+			assert_true(j.found == list[i].found(&e, 32));
+		}
+	}
+}
+
+static void clean_is_ok_and_bad_without_samples_is_not(void **state)
+{
+	struct p2s_expect e = expect(0, 4096);
+	struct p2s_judgement j;
+
+	(void)state;
+	p2s_judge_check(&e, 0, UINT64_MAX, NULL, 0, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_OK);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_NONE);
+	p2s_judge_check(&e, 3, 64, NULL, 0, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_UNKNOWN);
+}
+
+static uint64_t f_mixed(const struct p2s_expect *e, uint64_t o)
+{
+	return o % 3 == 0 ? f_dropped(e, o) : o % 3 == 1 ? f_bits(e, o) : f_foreign(e, o);
+}
+
+static void a_name_needs_eight_words(void **state)
+{
+	struct p2s_expect e = expect(0, 4096);
+
+	(void)state;
+	assert_int_equal(judge(&e, 2, f_mixed).damage, P2PSAFE_DAMAGE_UNKNOWN);
+	assert_int_equal(judge(&e, 16, f_mixed).damage, P2PSAFE_DAMAGE_UNKNOWN);
+	assert_int_equal(judge(&e, 32, f_mixed).damage, P2PSAFE_DAMAGE_DROPPED); /* eleven of them agree */
+}
+
+static void borders_are_judged_by_the_byte(void **state)
+{
+	struct p2s_expect e = expect(257, 262);
+	uint64_t want = p2s_judge_word(&e, 256);
+	uint64_t data = p2s_word(e.want.seed, 32);
+	uint64_t guard = p2s_word(e.outside, 32);
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal((uint8_t)(want >> (8 * i)), (uint8_t)((i >= 1 && i < 6 ? data : guard) >> (8 * i)));
+	assert_true(p2s_judge_word(&e, 264) == p2s_word(e.outside, 33));
+	assert_int_equal(p2s_judge_name(&e, 256, guard), P2PSAFE_DAMAGE_DROPPED);
+	assert_int_equal(p2s_judge_name(&e, 256, guard & ~UINT64_C(0x0000ffffffffff00)), P2PSAFE_DAMAGE_ZEROS);
+	assert_int_equal(p2s_judge_name(&e, 256, want), P2PSAFE_DAMAGE_NONE);
+	/* A write that spilled over its end. */
+	assert_int_not_equal(p2s_judge_name(&e, 264, p2s_word(e.want.seed, 33)), P2PSAFE_DAMAGE_NONE);
+}
+
+static struct p2s_mp_shape shape = {.rounds = 64, .words = 128, .slot_bytes = 4096, .flag_off = 2048};
+
+static struct p2s_role_result role(uint64_t status, uint64_t rounds)
+{
+	struct p2s_role_result r = {.status = status, .rounds_done = rounds};
+
+	return r;
+}
+
+static struct p2s_expect message(void)
+{
+	struct p2s_expect e = expect(0, 64 * 4096);
+
+	e.leg = P2PSAFE_LEG_MP_PUSH;
+	e.want.seed = p2s_seed(KEY, 1, 2, P2PSAFE_LEG_MP_PUSH, 0);
+	e.earlier_count = 0;
+	return e;
+}
+
+static void messages_in_order_are_ok(void **state)
+{
+	struct p2s_expect e = message();
+	struct p2s_role_result w = role(P2S_ROLE_DONE, 64);
+	struct p2s_role_result r = role(P2S_ROLE_DONE, 64);
+	struct p2s_judgement j;
+
+	(void)state;
+	p2s_judge_mp(&e, &shape, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_OK);
+	p2s_judge_mp(&e, &shape, NULL, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_OK);
+	r.rounds_done = 63; /* one message is missing: never OK */
+	p2s_judge_mp(&e, &shape, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
+}
+
+static void payload_behind_its_flag_is_reordered(void **state)
+{
+	struct p2s_expect e = message();
+	struct p2s_role_result w = role(P2S_ROLE_DONE, 64);
+	struct p2s_role_result r = role(P2S_ROLE_DONE, 64);
+	struct p2s_judgement j;
+
+	(void)state;
+	r.bad_words = r.samples = 10;
+	for (uint64_t i = 0; i < 10; i++)
+		r.sample[i] = (struct p2s_sample){7 * 4096 + 8 * i, p2s_word(e.outside, (7 * 4096 + 8 * i) / 8)};
+	p2s_judge_mp(&e, &shape, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_REORDERED);
+	assert_int_equal(j.offset, 7 * 4096);
+	assert_true(j.expected == p2s_word(p2s_seed_epoch(e.want.seed, 8), 7 * 4096 / 8));
+	for (uint64_t i = 0; i < 10; i++)
+		r.sample[i].found = p2s_word(p2s_seed_epoch(e.want.seed, 8), r.sample[i].offset / 8) ^ 4;
+	p2s_judge_mp(&e, &shape, &w, &r, &j);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_BIT_ERROR);
+}
+
+static void a_flag_that_never_came(void **state)
+{
+	struct p2s_expect e = message();
+	struct p2s_role_result w = role(P2S_ROLE_DONE, 64);
+	struct p2s_role_result r = role(P2S_ROLE_TIMEOUT, 3);
+	struct p2s_mp_shape s = shape;
+	uint64_t off = 3 * 4096 + 2048;
+	struct p2s_judgement j;
+
+	(void)state;
+	s.owner_good = 0;
+	r.flag_found = p2s_word(e.outside, off / 8);
+	p2s_judge_mp(&e, &s, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_DROPPED);
+	assert_int_equal(j.offset, off);
+	r.flag_found = 0;
+	p2s_judge_mp(&e, &s, &w, &r, &j);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_ZEROS);
+	s.owner_good = 1; /* late */
+	p2s_judge_mp(&e, &s, &w, &r, &j);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_UNKNOWN);
+	s.pull = 1;
+	p2s_judge_mp(&e, &s, &w, &r, &j);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_STALE);
+	w = role(P2S_ROLE_TIMEOUT, 3); /* the writer never got there: the reader proves nothing */
+	p2s_judge_mp(&e, &s, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
+}
+
+static void roles_that_did_not_run_are_untested(void **state)
+{
+	static const uint64_t list[] = {P2S_ROLE_NOT_RUN, P2S_ROLE_IDLE, P2S_ROLE_NO_GO, P2S_ROLE_ABORTED, 99};
+	struct p2s_expect e = message();
+	struct p2s_judgement j;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+		struct p2s_role_result w = role(P2S_ROLE_DONE, 64);
+		struct p2s_role_result r = role(list[i], 64);
+
+		p2s_judge_mp(&e, &shape, &w, &r, &j);
+		assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
+		p2s_judge_mp(&e, &shape, &r, &w, &j);
+		assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
+		r.seen_a = r.seen_b = 1;
+		p2s_judge_tear(1, 2, &w, &r, &j);
+		assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
+	}
+}
+
+static void tearing(void **state)
+{
+	uint64_t a = p2s_seed(KEY, 1, 2, 7, 1);
+	uint64_t b = p2s_seed(KEY, 1, 2, 7, 2);
+	struct p2s_role_result w = role(P2S_ROLE_DONE, 100);
+	struct p2s_role_result r = role(P2S_ROLE_DONE, 100);
+	struct p2s_judgement j;
+
+	(void)state;
+	r.seen_a = 5;
+	p2s_judge_tear(a, b, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED); /* saw only one pattern: no power */
+	r.seen_b = 5;
+	p2s_judge_tear(a, b, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_OK);
+	r.bad_words = r.samples = 9;
+	for (uint64_t i = 0; i < 9; i++)
+		r.sample[i] = (struct p2s_sample){8 * i, (p2s_word(a, i) & 0xffffffff) | (p2s_word(b, i) & ~UINT64_C(0xffffffff))};
+	p2s_judge_tear(a, b, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_TORN);
+	r = role(P2S_ROLE_TIMEOUT, 3);
+	p2s_judge_tear(a, b, &w, &r, &j);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_DROPPED);
+}
+
+static void atomics(void **state)
+{
+	static const uint64_t start[2] = {UINT64_MAX - 3, 1000};
+	static const uint64_t far[2] = {32, 4};
+	static const uint64_t near[2] = {64, 8};
+	uint64_t end[2] = {start[0] + 96, start[1] + 12};
+	struct p2s_judgement j;
+
+	(void)state;
+	p2s_judge_atomic(start, end, far, near, 0, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_OK);
+	end[0] = start[0] + 64; /* only the owner's */
+	p2s_judge_atomic(start, end, far, near, 0, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_DROPPED);
+	end[0] = start[0] + 96;
+	end[1]--;
+	p2s_judge_atomic(start, end, far, near, 0, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(j.offset, 8);
+}
+
+static void error_bound(void **state)
+{
+	(void)state;
+	assert_int_equal(p2s_judge_bound_ppb(0), 0);
+	assert_int_equal(p2s_judge_bound_ppb(1), 1000000000);
+	assert_int_equal(p2s_judge_bound_ppb(2048), 1464844);
+	assert_int_equal(p2s_judge_bound_ppb(3000000000), 1);
+}
+
+static void every_pair_meets_once(void **state)
+{
+	(void)state;
+	assert_int_equal(p2s_schedule_rounds(0), 0);
+	assert_int_equal(p2s_schedule_rounds(1), 0);
+	for (uint32_t n = 2; n <= 64; n++) {
+		static unsigned met[64][64];
+		uint32_t rounds = p2s_schedule_rounds(n);
+
+		memset(met, 0, sizeof met);
+		assert_int_equal(rounds, n % 2 == 0 ? n - 1 : n);
+		for (uint32_t r = 0; r < rounds; r++) {
+			unsigned busy[64] = {0};
+			uint32_t pairs = 0;
+
+			for (uint32_t i = 0; i < (n + 1) / 2; i++) {
+				uint32_t a, b;
+
+				if (!p2s_schedule_pair(n, r, i, &a, &b))
+					continue;
+				assert_true(a < b && b < n);
+				assert_int_equal(busy[a]++, 0);
+				assert_int_equal(busy[b]++, 0);
+				met[a][b]++;
+				pairs++;
+			}
+			assert_int_equal(pairs, n / 2);
+		}
+		for (uint32_t a = 0; a < n; a++)
+			for (uint32_t b = a + 1; b < n; b++)
+				assert_int_equal(met[a][b], 1);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_every_damage),
+		cmocka_unit_test(clean_is_ok_and_bad_without_samples_is_not),
+		cmocka_unit_test(a_name_needs_eight_words),
+		cmocka_unit_test(borders_are_judged_by_the_byte),
+		cmocka_unit_test(messages_in_order_are_ok),
+		cmocka_unit_test(payload_behind_its_flag_is_reordered),
+		cmocka_unit_test(a_flag_that_never_came),
+		cmocka_unit_test(roles_that_did_not_run_are_untested),
+		cmocka_unit_test(tearing),
+		cmocka_unit_test(atomics),
+		cmocka_unit_test(error_bound),
+		cmocka_unit_test(every_pair_meets_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
