@@ -302,7 +302,7 @@ static int32_t read_top(struct p2s_record *r, const json_t *top)
 	const char *hash = json_string_value(json_object_get(top, "full_hash"));
 
 	if (json_integer_value(json_object_get(top, "record")) != P2S_RECORD_SCHEMA || !json_is_object(key) || !json_is_array(gpus) ||
-	    json_array_size(gpus) > P2S_MAX_GPUS || json_integer_value(json_object_get(key, "suite")) != P2S_RECORD_SUITE)
+	    json_array_size(gpus) == 0 || json_array_size(gpus) > P2S_MAX_GPUS || json_integer_value(json_object_get(key, "suite")) != P2S_RECORD_SUITE)
 		return 0;
 	if (!allocate(r, json_array_size(gpus)))
 		return 0;

@@ -1,0 +1,110 @@
+#define _GNU_SOURCE
+#include "kept.h"
+
+#ifndef FAKE_HELPER
+#error "the build names the fake helper"
+#endif
+
+uint64_t kept_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+int kept_setup(void **state)
+{
+	struct kept *k = calloc(1, sizeof *k);
+
+	tmp_make(k->base, sizeof k->base);
+	snprintf(k->host, sizeof k->host, "%s/host", k->base);
+	snprintf(k->cache, sizeof k->cache, "%s/cache", k->base);
+	snprintf(k->script, sizeof k->script, "%s/script", k->base);
+	snprintf(k->runs, sizeof k->runs, "%s/runs", k->base);
+	mkdir(k->host, 0755);
+	k->gpus = 3;
+	tmp_host(k->host, k->gpus);
+	setenv("P2PSAFE_SIM_SCRIPT", k->script, 1);
+	kept_script(k, "");
+	*state = k;
+	return 0;
+}
+
+int kept_teardown(void **state)
+{
+	struct kept *k = *state;
+
+	tmp_remove(k->base);
+	free(k);
+	return 0;
+}
+
+void kept_script(const struct kept *k, const char *words)
+{
+	char text[1024];
+
+	snprintf(text, sizeof text, "count %s\n%s\n", k->runs, words);
+	tmp_write(k->base, "script", text);
+}
+
+int kept_runs(const struct kept *k)
+{
+	struct stat st;
+
+	return stat(k->runs, &st) == 0 ? (int)st.st_size : 0;
+}
+
+void kept_options(const struct kept *k, struct p2psafe_options *o)
+{
+	p2psafe_options_init(o, sizeof *o);
+	o->host_dir = k->host;
+	o->cache_dir = k->cache;
+	o->helper_path = FAKE_HELPER;
+	o->deadline_ms = 8000;
+}
+
+struct answer kept_ask(kept_call call, const struct p2psafe_options *o)
+{
+	struct answer a = {0};
+	struct p2psafe_error err = {.size = sizeof err};
+	struct p2psafe_consumer_info info = {.size = sizeof info};
+	p2psafe_context *ctx = NULL;
+	p2psafe_report *report = NULL;
+	uint64_t start = kept_now_ms();
+	char *json = NULL;
+
+	a.rc = p2psafe_context_new(&ctx, NULL, NULL, &err);
+	if (a.rc == 0)
+		a.rc = call(ctx, o, &report, &err);
+	a.ms = kept_now_ms() - start;
+	snprintf(a.text, sizeof a.text, "%s", err.text);
+	a.allowed = p2psafe_report_allows(report, P2PSAFE_CONSUMER_NCCL_P2P);
+	a.kept = p2psafe_report_is_kept(report);
+	a.exit_code = p2psafe_report_exit_code(report);
+	if (p2psafe_report_consumer(report, P2PSAFE_CONSUMER_NCCL_P2P, &info) == 0)
+		a.verdict = info.verdict;
+	if (p2psafe_report_json(report, &json, NULL) == 0)
+		a.json_ok = (strstr(json, "\"nccl_p2p\": {\n        \"allowed\": true") != NULL) == a.allowed;
+	p2psafe_string_free(json);
+	p2psafe_report_free(report);
+	p2psafe_context_free(ctx);
+	return a;
+}
+
+int kept_files(const struct kept *k, const char *suffix)
+{
+	DIR *d = opendir(k->cache);
+	struct dirent *e;
+	int n = 0;
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		size_t a = strlen(e->d_name);
+		size_t b = strlen(suffix);
+
+		n += a >= b && strcmp(e->d_name + a - b, suffix) == 0;
+	}
+	if (d != NULL)
+		closedir(d);
+	return n;
+}

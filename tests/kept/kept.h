@@ -1,0 +1,52 @@
+/* A simulated host, a cache folder and a script for the fake helper: what every test of this folder needs. */
+#ifndef P2S_TESTS_KEPT_H
+#define P2S_TESTS_KEPT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "p2psafe/p2psafe.h"
+#include "tmpdir.h"
+
+struct kept {
+	char base[64];   /* everything below is removed afterwards */
+	char host[96];
+	char cache[96];
+	char script[96];
+	char runs[96];   /* one byte per run of the helper */
+	int gpus;
+};
+
+/* What a process learnt from one call. */
+struct answer {
+	int32_t rc;
+	int32_t allowed;
+	int32_t verdict;
+	int32_t kept;
+	int32_t exit_code;
+	int32_t json_ok; /* the JSON could be made and says the same */
+	uint64_t ms;
+	char text[256];
+};
+
+int kept_setup(void **state);
+int kept_teardown(void **state);
+/* Writes the script; "count" is added. */
+void kept_script(const struct kept *k, const char *words);
+int kept_runs(const struct kept *k);
+void kept_options(const struct kept *k, struct p2psafe_options *o);
+typedef int32_t (*kept_call)(p2psafe_context *, const struct p2psafe_options *, p2psafe_report **, struct p2psafe_error *);
+struct answer kept_ask(kept_call call, const struct p2psafe_options *o);
+/* Number of files in the cache whose name ends so. */
+int kept_files(const struct kept *k, const char *suffix);
+uint64_t kept_now_ms(void);
+
+#endif

@@ -1,0 +1,378 @@
+/* When a record is used, when it is not, and what a marker forbids. */
+#define _GNU_SOURCE
+#include "kept.h"
+
+static struct answer decide(const struct kept *k)
+{
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	return kept_ask(p2psafe_decide, &o);
+}
+
+static struct answer test(const struct kept *k, uint64_t flags)
+{
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	o.flags = flags;
+	return kept_ask(p2psafe_test, &o);
+}
+
+/* The name of the newest file with that ending. */
+static void find_file(const struct kept *k, const char *suffix, char *path, size_t cap)
+{
+	DIR *d = opendir(k->cache);
+	struct dirent *e;
+
+	path[0] = '\0';
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		size_t a = strlen(e->d_name);
+		size_t b = strlen(suffix);
+
+		if (a >= b && strcmp(e->d_name + a - b, suffix) == 0)
+			snprintf(path, cap, "%s/%.200s", k->cache, e->d_name);
+	}
+	if (d != NULL)
+		closedir(d);
+	assert_int_not_equal(path[0], '\0');
+}
+
+static void kept_and_used(void **state)
+{
+	struct kept *k = *state;
+	struct answer a = decide(k);
+	struct answer b = decide(k);
+
+	assert_int_equal(a.rc, 0);
+	assert_int_equal(a.allowed, 1);
+	assert_int_equal(a.kept, 0);
+	assert_int_equal(b.allowed, 1);
+	assert_int_equal(b.kept, 1);
+	assert_int_equal(b.json_ok, 1);
+	assert_int_equal(kept_runs(k), 1);
+}
+
+/* What changes the machine makes the record absent; what only renames things does not. */
+static void the_machine_changed(void **state)
+{
+	static const struct {
+		const char *file, *text;
+		int again;
+	} rows[] = {{"root/proc/uptime", "1", 0},
+	            {"root/proc/cmdline", "root=/dev/sdb quiet splash iommu=pt\n", 0},
+	            {"root/proc/cmdline", "root=/dev/sdb iommu=off\n", 1},
+	            {"root/proc/sys/kernel/random/boot_id", "99999999-2222-3333-4444-555555555555\n", 1},
+	            {"root/proc/sys/kernel/osrelease", "6.2.0\n", 1},
+	            {"root/sys/kernel/iommu_groups/2/type", "DMA-FQ\n", 1},
+	            {"root/proc/driver/nvidia/params", "DmaRemapPeerMmio: 0\n", 1},
+	            {"root/sys/class/dmi/id/bios_version", "2.0\n", 1},
+	            {"root/sys/bus/pci/devices/0000:02:00.0/numa_node", "1\n", 0},
+	            {"root/sys/bus/pci/devices/0000:02:00.0/resource", "0xe0000000 0xe0ffffff 0x40200\n", 1}};
+	struct kept *k = *state;
+	int runs;
+
+	decide(k);
+	runs = kept_runs(k);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		tmp_write(k->host, rows[i].file, rows[i].text);
+		assert_int_equal(decide(k).allowed, 1);
+		runs += rows[i].again;
+		if (kept_runs(k) != runs)
+			fail_msg("%s: %d runs, expected %d", rows[i].file, kept_runs(k), runs);
+	}
+}
+
+static void renumbered_groups_change_nothing(void **state)
+{
+	struct kept *k = *state;
+	char path[200];
+
+	decide(k);
+	snprintf(path, sizeof path, "%s/root/sys/bus/pci/devices/0000:02:00.0/iommu_group", k->host);
+	assert_int_equal(unlink(path), 0);
+	tmp_write(k->host, "root/sys/kernel/iommu_groups/77/type", "identity\n");
+	assert_int_equal(symlink("../../../../kernel/iommu_groups/77", path), 0);
+	assert_int_equal(decide(k).kept, 1);
+	assert_int_equal(kept_runs(k), 1);
+}
+
+/* A process that may open two of the three GPUs is served by the record of all three; one that may open one is told so. */
+static void a_record_serves_its_containers(void **state)
+{
+	struct kept *k = *state;
+	struct answer a;
+
+	kept_script(k, "bad 0 2");
+	assert_int_equal(decide(k).allowed, 0);
+	tmp_write(k->host, "host.json",
+	          "{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"0\": \"none\"}}");
+	a = decide(k);
+	assert_int_equal(a.kept, 1);
+	assert_int_equal(a.allowed, 1); /* the bad pair is not among ours */
+	assert_int_equal(a.json_ok, 1);
+	assert_int_equal(kept_runs(k), 1);
+	tmp_write(k->host, "host.json",
+	          "{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"0\": \"none\", \"1\": \"none\"}}");
+	a = decide(k);
+	assert_int_equal(a.allowed, 0);
+	assert_int_equal(a.exit_code, 3);
+	assert_int_equal(kept_runs(k), 1);
+}
+
+static void a_list_of_gpus_is_served_too(void **state)
+{
+	struct kept *k = *state;
+	struct p2psafe_options o;
+	struct answer a;
+
+	kept_script(k, "bad 0 2");
+	decide(k);
+	kept_options(k, &o);
+	o.gpus = "0000:01:00.0,0000:02:00.0";
+	a = kept_ask(p2psafe_decide, &o);
+	assert_int_equal(a.kept, 1);
+	assert_int_equal(a.allowed, 1);
+	o.gpus = "GPU-00000000,2";
+	a = kept_ask(p2psafe_decide, &o);
+	assert_int_equal(a.kept, 1);
+	assert_int_equal(a.allowed, 0);
+	o.gpus = "1,1";
+	assert_int_equal(kept_ask(p2psafe_decide, &o).rc, P2PSAFE_E_CONFIG);
+	assert_int_equal(kept_runs(k), 1);
+}
+
+static void damaged_records_are_absent(void **state)
+{
+	static const char *const texts[] = {"", "{", "null", "{\"record\": 1}", "{\"record\": 99}", "\xff\xfe"};
+	struct kept *k = *state;
+	char path[400];
+	int runs;
+
+	decide(k);
+	runs = kept_runs(k);
+	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+		FILE *f;
+
+		find_file(k, ".json", path, sizeof path);
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fputs(texts[i], f);
+		fclose(f);
+		assert_int_equal(decide(k).allowed, 1);
+		assert_int_equal(kept_runs(k), ++runs);
+		assert_int_equal(decide(k).kept, 1);
+	}
+	/* cut in the middle, as a full disk leaves it */
+	find_file(k, ".json", path, sizeof path);
+	assert_int_equal(truncate(path, 700), 0);
+	assert_int_equal(decide(k).kept, 0);
+	assert_int_equal(kept_runs(k), ++runs);
+}
+
+static void others_records_are_absent(void **state)
+{
+	struct kept *k = *state;
+	char path[400];
+
+	decide(k);
+	find_file(k, ".json", path, sizeof path);
+	assert_int_equal(chmod(path, 0666), 0);
+	assert_int_equal(decide(k).kept, 0);
+	assert_int_equal(kept_runs(k), 2);
+	if (geteuid() != 0)
+		return;
+	find_file(k, ".json", path, sizeof path);
+	assert_int_equal(chown(path, 12345, 12345), 0);
+	assert_int_equal(decide(k).kept, 0);
+	assert_int_equal(kept_runs(k), 3);
+	/* a folder of somebody else: nothing is kept there, and the test runs all the same */
+	assert_int_equal(chown(k->cache, 12345, 12345), 0);
+	assert_int_equal(decide(k).allowed, 1);
+	assert_int_equal(kept_runs(k), 4);
+	assert_int_equal(chown(k->cache, 0, 0), 0);
+}
+
+/* A decision without its full report still decides; the evidence is then only what the decision holds. */
+static void a_lost_full_report(void **state)
+{
+	struct kept *k = *state;
+	struct answer a;
+	char path[400];
+
+	kept_script(k, "bad 1 0");
+	decide(k);
+	find_file(k, ".full", path, sizeof path);
+	assert_int_equal(unlink(path), 0);
+	a = decide(k);
+	assert_int_equal(a.kept, 1);
+	assert_int_equal(a.allowed, 0);
+	assert_int_equal(a.verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(a.json_ok, 1);
+}
+
+static void no_cache_reads_and_writes_none(void **state)
+{
+	struct kept *k = *state;
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	o.flags = P2PSAFE_FLAG_NO_CACHE;
+	assert_int_equal(kept_ask(p2psafe_decide, &o).allowed, 1);
+	assert_int_equal(kept_ask(p2psafe_decide, &o).kept, 0);
+	assert_int_equal(kept_runs(k), 2);
+	assert_int_equal(kept_files(k, ".json"), 0);
+}
+
+static void three_good_runs_outweigh_a_bad_one(void **state)
+{
+	struct kept *k = *state;
+
+	kept_script(k, "bad 0 1");
+	assert_int_equal(test(k, 0).allowed, 0);
+	kept_script(k, "");
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(decide(k).allowed, 0);
+		assert_int_equal(test(k, 0).allowed, 1); /* test shows its own result */
+	}
+	assert_int_equal(decide(k).allowed, 1);
+}
+
+static void a_hang_is_kept_for_the_boot(void **state)
+{
+	struct kept *k = *state;
+
+	kept_script(k, "hang 0 1");
+	assert_int_equal(test(k, 0).verdict, P2PSAFE_VERDICT_HANG);
+	assert_int_equal(kept_files(k, "marker"), 1);
+	kept_script(k, "");
+	for (int i = 0; i < 4; i++)
+		test(k, P2PSAFE_FLAG_KEEP_GOING);
+	assert_int_equal(decide(k).verdict, P2PSAFE_VERDICT_HANG);
+}
+
+/* The machine came back after a crash: nothing risky until a person says so. */
+static void no_reboot_loop(void **state)
+{
+	struct kept *k = *state;
+	struct answer a;
+
+	kept_script(k, "hang 0 1");
+	test(k, 0);
+	kept_script(k, "");
+	tmp_write(k->host, "root/proc/sys/kernel/random/boot_id", "99999999-2222-3333-4444-555555555555\n");
+	a = decide(k);
+	assert_int_equal(a.allowed, 0);
+	assert_int_equal(a.verdict, P2PSAFE_VERDICT_UNTESTED);
+	a = test(k, 0);
+	assert_int_equal(a.verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(kept_files(k, "marker"), 1);
+	a = test(k, P2PSAFE_FLAG_KEEP_GOING);
+	assert_int_equal(a.allowed, 1);
+	assert_int_equal(kept_files(k, "marker"), 0);
+	assert_int_equal(test(k, 0).allowed, 1);
+}
+
+static void a_second_marker_of_one_boot_vetoes(void **state)
+{
+	struct kept *k = *state;
+
+	kept_script(k, "hang 0 1");
+	test(k, 0);
+	kept_script(k, "hang 0 1");
+	assert_int_equal(test(k, 0).verdict, P2PSAFE_VERDICT_HANG); /* one more run */
+	assert_int_equal(test(k, 0).verdict, P2PSAFE_VERDICT_UNTESTED);
+	{
+		struct p2psafe_options o;
+		p2psafe_context *ctx;
+
+		kept_options(k, &o);
+		assert_int_equal(p2psafe_context_new(&ctx, NULL, NULL, NULL), 0);
+		assert_true(p2psafe_cache_clear(ctx, &o, NULL) >= 2);
+		p2psafe_context_free(ctx);
+	}
+	kept_script(k, "");
+	assert_int_equal(test(k, 0).allowed, 1);
+}
+
+static void an_operators_record(void **state)
+{
+	struct kept *k = *state;
+	struct p2psafe_options o;
+	struct answer a;
+	char path[400];
+	char copy[400];
+	char command[1000];
+
+	decide(k);
+	find_file(k, ".json", path, sizeof path);
+	snprintf(copy, sizeof copy, "%s/operator.json", k->base);
+	snprintf(command, sizeof command, "cp %s %s", path, copy);
+	assert_int_equal(system(command), 0);
+	kept_options(k, &o);
+	o.cache_dir = NULL;
+	o.result_file = copy;
+	a = kept_ask(p2psafe_decide, &o);
+	assert_int_equal(a.kept, 1);
+	assert_int_equal(a.allowed, 1);
+	assert_int_equal(a.json_ok, 1);
+	assert_int_equal(kept_runs(k), 1);
+	/* of another machine: not used */
+	tmp_write(k->host, "root/proc/sys/kernel/osrelease", "6.9\n");
+	assert_int_equal(kept_ask(p2psafe_decide, &o).kept, 0);
+	assert_int_equal(kept_runs(k), 2);
+}
+
+static void show_and_path(void **state)
+{
+	struct kept *k = *state;
+	struct p2psafe_options o;
+	p2psafe_context *ctx;
+	char *text;
+
+	kept_options(k, &o);
+	assert_int_equal(p2psafe_context_new(&ctx, NULL, NULL, NULL), 0);
+	assert_int_equal(p2psafe_cache_path(ctx, &o, &text, NULL), 0);
+	assert_string_equal(text, k->cache);
+	p2psafe_string_free(text);
+	assert_int_equal(p2psafe_cache_show(ctx, &o, &text, NULL), 0);
+	assert_string_equal(text, "");
+	p2psafe_string_free(text);
+	decide(k);
+	assert_int_equal(p2psafe_cache_show(ctx, &o, &text, NULL), 0);
+	assert_non_null(strstr(text, "\"valid\": true"));
+	p2psafe_string_free(text);
+	tmp_write(k->host, "root/proc/sys/kernel/osrelease", "6.9\n");
+	assert_int_equal(p2psafe_cache_show(ctx, &o, &text, NULL), 0);
+	assert_non_null(strstr(text, "\"valid\": false"));
+	assert_non_null(strstr(text, "kernel changed"));
+	p2psafe_string_free(text);
+	o.cache_dir = NULL; /* a simulated host is kept only where it is told to be */
+	assert_int_equal(p2psafe_cache_path(ctx, &o, &text, NULL), 0);
+	assert_string_equal(text, "");
+	p2psafe_string_free(text);
+	p2psafe_context_free(ctx);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, kept_setup, kept_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {T(kept_and_used),
+	                                   T(the_machine_changed),
+	                                   T(renumbered_groups_change_nothing),
+	                                   T(a_record_serves_its_containers),
+	                                   T(a_list_of_gpus_is_served_too),
+	                                   T(damaged_records_are_absent),
+	                                   T(others_records_are_absent),
+	                                   T(a_lost_full_report),
+	                                   T(no_cache_reads_and_writes_none),
+	                                   T(three_good_runs_outweigh_a_bad_one),
+	                                   T(a_hang_is_kept_for_the_boot),
+	                                   T(no_reboot_loop),
+	                                   T(a_second_marker_of_one_boot_vetoes),
+	                                   T(an_operators_record),
+	                                   T(show_and_path)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* Many processes, one test, one answer. */
+#define _GNU_SOURCE
+#include "kept.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#define RANKS 8
+
+static struct answer *shared;
+
+/* Starts a process that decides and leaves its answer in slot i. */
+static pid_t rank(const struct kept *k, int i, uint64_t deadline_ms)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct p2psafe_options o;
+
+		kept_options(k, &o);
+		o.deadline_ms = deadline_ms;
+		shared[i] = kept_ask(p2psafe_decide, &o);
+		_exit(0);
+	}
+	return pid;
+}
+
+static void wait_for(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void eight_ranks_one_test(void **state)
+{
+	struct kept *k = *state;
+	pid_t pids[RANKS];
+	int hits = 0;
+
+	kept_script(k, "sleep 300");
+	for (int i = 0; i < RANKS; i++)
+		pids[i] = rank(k, i, 8000);
+	for (int i = 0; i < RANKS; i++)
+		wait_for(pids[i]);
+	for (int i = 0; i < RANKS; i++) {
+		assert_int_equal(shared[i].rc, 0);
+		assert_int_equal(shared[i].allowed, 1);
+		assert_int_equal(shared[i].exit_code, 0);
+		assert_int_equal(shared[i].json_ok, 1);
+		hits += shared[i].kept;
+	}
+	assert_int_equal(kept_runs(k), 1);
+	assert_int_equal(hits, RANKS - 1);
+	assert_int_equal(kept_files(k, ".json"), 1);
+}
+
+static void eight_ranks_one_veto(void **state)
+{
+	struct kept *k = *state;
+	pid_t pids[RANKS];
+
+	kept_script(k, "sleep 200\nbad 2 1");
+	for (int i = 0; i < RANKS; i++)
+		pids[i] = rank(k, i, 8000);
+	for (int i = 0; i < RANKS; i++)
+		wait_for(pids[i]);
+	for (int i = 0; i < RANKS; i++) {
+		assert_int_equal(shared[i].allowed, 0);
+		assert_int_equal(shared[i].verdict, P2PSAFE_VERDICT_CORRUPT);
+		assert_int_equal(shared[i].json_ok, 1);
+	}
+	assert_int_equal(kept_runs(k), 1);
+}
+
+static void a_killed_tester_is_followed_by_another(void **state)
+{
+	struct kept *k = *state;
+	pid_t first;
+	pid_t others[3];
+
+	kept_script(k, "sleep 3000");
+	first = rank(k, 0, 8000);
+	while (kept_runs(k) == 0)
+		usleep(10000);
+	for (int i = 0; i < 3; i++)
+		others[i] = rank(k, 1 + i, 8000);
+	usleep(100000);
+	kept_script(k, "sleep 100");
+	kill(first, SIGKILL);
+	waitpid(first, NULL, 0);
+	for (int i = 0; i < 3; i++)
+		wait_for(others[i]);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(shared[1 + i].rc, 0);
+		assert_int_equal(shared[1 + i].allowed, 1);
+	}
+	assert_int_equal(kept_runs(k), 2);
+}
+
+/* Nobody tests beside a stopped holder; who gives up speaks for all, the tester that wakes up included. */
+static void a_stopped_tester_adopts_what_the_others_said(void **state)
+{
+	struct kept *k = *state;
+	pid_t first;
+	pid_t second;
+
+	kept_script(k, "sleep 700");
+	first = rank(k, 0, 2000);
+	while (kept_runs(k) == 0)
+		usleep(10000);
+	kill(first, SIGSTOP);
+	second = rank(k, 1, 20000);
+	wait_for(second);
+	assert_int_equal(shared[1].rc, 0);
+	assert_int_equal(shared[1].allowed, 0);
+	assert_int_equal(shared[1].verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_in_range(shared[1].ms, 1000, 5000);
+	assert_int_equal(kept_runs(k), 1);
+	kill(first, SIGCONT);
+	wait_for(first);
+	assert_int_equal(shared[0].allowed, 0);
+	/* and so does everybody who comes later */
+	wait_for(rank(k, 2, 8000));
+	assert_int_equal(shared[2].allowed, 0);
+	assert_int_equal(shared[2].kept, 1);
+	assert_int_equal(kept_runs(k), 1);
+}
+
+static void our_own_deadline_bounds_the_wait(void **state)
+{
+	struct kept *k = *state;
+	pid_t first;
+
+	kept_script(k, "sleep 6000");
+	first = rank(k, 0, 20000);
+	while (kept_runs(k) == 0)
+		usleep(10000);
+	wait_for(rank(k, 1, 500));
+	assert_int_equal(shared[1].rc, 0);
+	assert_int_equal(shared[1].allowed, 0);
+	assert_in_range(shared[1].ms, 400, 1500);
+	kill(first, SIGKILL);
+	waitpid(first, NULL, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(eight_ranks_one_test, kept_setup, kept_teardown),
+		cmocka_unit_test_setup_teardown(eight_ranks_one_veto, kept_setup, kept_teardown),
+		cmocka_unit_test_setup_teardown(a_killed_tester_is_followed_by_another, kept_setup, kept_teardown),
+		cmocka_unit_test_setup_teardown(a_stopped_tester_adopts_what_the_others_said, kept_setup, kept_teardown),
+		cmocka_unit_test_setup_teardown(our_own_deadline_bounds_the_wait, kept_setup, kept_teardown)};
+
+	shared = mmap(NULL, sizeof *shared * 16, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+}

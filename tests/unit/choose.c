@@ -1,0 +1,124 @@
+/* Transport, islands, ordinals. */
+#include "unit.h"
+
+#include "choose/choose.h"
+#include "rules/rules.h"
+
+static void set(struct p2s_model *m, int32_t a, int32_t b, int32_t verdict)
+{
+	p2s_model_pair(m, a, b)->verdict = verdict;
+}
+
+static void judged(struct p2s_model *m, int32_t n)
+{
+	unit_model(m, n, P2PSAFE_VERDICT_OK);
+	p2s_rules_judge(m, NULL);
+}
+
+static void transport(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	judged(&m, 2);
+	assert_int_equal(p2s_choose(&m), 1);
+	assert_int_equal(m.transport, P2PSAFE_TRANSPORT_NVLINK);
+	m.pairs[0].path = P2PSAFE_PATH_PHB;
+	p2s_choose(&m);
+	assert_int_equal(m.transport, P2PSAFE_TRANSPORT_PCIE);
+	/* one direction is not enough: both get the staged path */
+	set(&m, 1, 0, P2PSAFE_VERDICT_CORRUPT);
+	p2s_choose(&m);
+	assert_int_equal(m.pairs[0].transport, P2PSAFE_TRANSPORT_HOST_STAGED);
+	assert_int_equal(m.pairs[1].transport, P2PSAFE_TRANSPORT_HOST_STAGED);
+	m.staged[0].verdict = P2PSAFE_VERDICT_CORRUPT;
+	p2s_choose(&m);
+	assert_int_equal(m.transport, P2PSAFE_TRANSPORT_NET);
+	m.staged[0].verdict = P2PSAFE_VERDICT_UNTESTED;
+	p2s_choose(&m);
+	assert_int_equal(m.transport, P2PSAFE_TRANSPORT_NONE);
+	p2s_model_free(&m);
+	judged(&m, 1);
+	p2s_choose(&m);
+	assert_int_equal(m.transport, P2PSAFE_TRANSPORT_NET);
+	m.gpus[0].in_group = 0;
+	p2s_choose(&m);
+	assert_int_equal(m.transport, P2PSAFE_TRANSPORT_NONE);
+	p2s_model_free(&m);
+}
+
+static void expect_island(const struct p2s_model *m, size_t i, const int32_t *want, size_t n)
+{
+	assert_true(i < m->island_count);
+	for (size_t k = 0; k < n; k++)
+		assert_int_equal(m->islands[i][k], want[k]);
+	assert_int_equal(m->islands[i][n], -1);
+}
+
+static void islands(void **state)
+{
+	static const int32_t all[] = {0, 1, 2, 3}, left[] = {0, 1, 2}, right[] = {1, 2, 3}, one_two[] = {1, 2}, zero[] = {0}, three[] = {3};
+	struct p2s_model m;
+
+	(void)state;
+	judged(&m, 4);
+	p2s_choose(&m);
+	assert_int_equal(m.island_count, 1);
+	expect_island(&m, 0, all, 4);
+	/* one bad pair: two overlapping cliques, always in the same order */
+	set(&m, 3, 0, P2PSAFE_VERDICT_CORRUPT);
+	p2s_choose(&m);
+	assert_int_equal(m.island_count, 2);
+	expect_island(&m, 0, left, 3);
+	expect_island(&m, 1, right, 3);
+	for (int32_t i = 1; i < 4; i++)
+		set(&m, 0, i, P2PSAFE_VERDICT_UNTESTED);
+	for (int32_t i = 1; i < 3; i++)
+		set(&m, 3, i, P2PSAFE_VERDICT_HANG);
+	p2s_choose(&m);
+	assert_int_equal(m.island_count, 3);
+	expect_island(&m, 0, one_two, 2);
+	expect_island(&m, 1, zero, 1);
+	expect_island(&m, 2, three, 1);
+	p2s_model_free(&m);
+}
+
+static void expect_ordinals(struct p2s_model *m, const char *visible, const char *order, int32_t a, int32_t b, int32_t c)
+{
+	p2s_choose_ordinals(m, visible, order);
+	if (m->gpus[0].ordinal != a || m->gpus[1].ordinal != b || m->gpus[2].ordinal != c)
+		fail_msg("mask %s, order %s: %d %d %d, expected %d %d %d", visible != NULL ? visible : "-", order != NULL ? order : "-",
+		         m->gpus[0].ordinal, m->gpus[1].ordinal, m->gpus[2].ordinal, a, b, c);
+}
+
+static void ordinals(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 3, P2PSAFE_VERDICT_OK);
+	expect_ordinals(&m, NULL, NULL, 0, 1, 2);
+	expect_ordinals(&m, "1,0", NULL, 1, 0, -1);
+	expect_ordinals(&m, "2", "PCI_BUS_ID", -1, -1, 0);
+	expect_ordinals(&m, "", NULL, -1, -1, -1);
+	expect_ordinals(&m, "0,-1,1", NULL, 0, -1, -1);
+	expect_ordinals(&m, "0,9,1", NULL, 0, -1, -1);
+	expect_ordinals(&m, "0,0", NULL, -1, -1, -1);
+	expect_ordinals(&m, "GPU-00000002,GPU-00000000-1111", NULL, 1, -1, 0);
+	expect_ordinals(&m, "GPU-0000000", NULL, -1, -1, -1);
+	expect_ordinals(&m, "MIG-abc", NULL, -1, -1, -1);
+	/* fastest first among different models: only the driver knows */
+	m.gpus[1].device = 0x2684;
+	expect_ordinals(&m, NULL, NULL, -1, -1, -1);
+	expect_ordinals(&m, "1", NULL, -1, -1, -1);
+	expect_ordinals(&m, "GPU-00000001", NULL, -1, 0, -1);
+	expect_ordinals(&m, NULL, "PCI_BUS_ID", 0, 1, 2);
+	p2s_model_free(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(transport), cmocka_unit_test(islands), cmocka_unit_test(ordinals)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

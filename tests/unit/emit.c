@@ -1,0 +1,199 @@
+/* Settings, text forms, and the report as JSON there and back. */
+#include "unit.h"
+
+#include "choose/choose.h"
+#include "emit/emit.h"
+#include "rules/rules.h"
+
+static void judged(struct p2s_model *m, int32_t n, int32_t verdict)
+{
+	unit_model(m, n, verdict);
+	assert_int_equal(p2s_rules_judge(m, NULL), 1);
+	assert_int_equal(p2s_choose(m), 1);
+	assert_int_equal(p2s_emit_settings(m, 0), 1);
+}
+
+static const struct p2s_setting *setting(const struct p2s_model *m, const char *name)
+{
+	for (size_t i = 0; i < m->setting_count; i++)
+		if (strcmp(m->settings[i].name, name) == 0)
+			return &m->settings[i];
+	return NULL;
+}
+
+static void nothing_is_emitted_where_everything_is_proven(void **state)
+{
+	struct p2s_model m;
+	char *text;
+
+	(void)state;
+	judged(&m, 2, P2PSAFE_VERDICT_OK);
+	assert_int_equal(m.setting_count, 0);
+	text = p2s_emit_text(&m, P2PSAFE_FORMAT_SHELL);
+	assert_string_equal(text, "");
+	free(text);
+	p2s_model_free(&m);
+}
+
+/* A switch that works by presence must never be set, and nothing may give permission. */
+static void a_veto_never_permits(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	judged(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(setting(&m, "GGML_CUDA_P2P")->kind, P2PSAFE_SETTING_UNSET);
+	assert_string_equal(setting(&m, "NCCL_P2P_DISABLE")->value, "1");
+	assert_string_equal(setting(&m, "NCCL_WIN_ENABLE")->value, "0");
+	assert_string_equal(setting(&m, "NCCL_NVLS_ENABLE")->value, "0");
+	assert_null(setting(&m, "NCCL_MNNVL_ENABLE"));
+	assert_null(setting(&m, "NCCL_P2P_LEVEL"));
+	assert_null(setting(&m, "NCCL_SHM_DISABLE"));
+	assert_string_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].enforced_by[0], "NCCL_P2P_DISABLE");
+	assert_string_equal(m.consumers[P2PSAFE_CONSUMER_PEER_COPIES].enforced_by[0], "");
+	for (size_t i = 0; i < m.setting_count; i++)
+		for (size_t k = i + 1; k < m.setting_count; k++)
+			assert_string_not_equal(m.settings[i].name, m.settings[k].name);
+	assert_int_equal(p2s_model_find(&m, "NVLINK_FABRIC_NOT_READY", P2PSAFE_SEVERITY_INFO, P2PSAFE_CONFIDENCE_HIGH, -1, -1, NULL, NULL), 1);
+	p2s_emit_settings(&m, 0);
+	assert_non_null(setting(&m, "NCCL_MNNVL_ENABLE"));
+	p2s_model_free(&m);
+}
+
+static void text_forms(void **state)
+{
+	static const struct {
+		int32_t format;
+		const char *has, *lacks;
+	} forms[] = {{P2PSAFE_FORMAT_SHELL, "export NCCL_P2P_DISABLE='1'\n", "export GGML_CUDA_P2P"},
+	             {P2PSAFE_FORMAT_SHELL, "unset GGML_CUDA_P2P\n", "GGML_CUDA_P2P="},
+	             {P2PSAFE_FORMAT_DOCKER, "NCCL_P2P_DISABLE=1\n", "GGML_CUDA_P2P="},
+	             {P2PSAFE_FORMAT_SYSTEMD, "Environment=\"NCCL_P2P_DISABLE=1\"\nEnvironment", "GGML_CUDA_P2P="},
+	             {P2PSAFE_FORMAT_SYSTEMD, "UnsetEnvironment=GGML_CUDA_P2P\n", "GGML_CUDA_P2P="},
+	             {P2PSAFE_FORMAT_KUBERNETES, "- name: NCCL_P2P_DISABLE\n  value: \"1\"\n", "- name: GGML"},
+	             {P2PSAFE_FORMAT_NCCL_CONF, "NCCL_P2P_DISABLE=1\n", "VLLM"},
+	             {P2PSAFE_FORMAT_JSON, "\"NCCL_P2P_DISABLE\"", "promote"}};
+	struct p2s_model m;
+
+	(void)state;
+	p2s_model_init(&m);
+	assert_int_equal(p2s_emit_full_veto(&m), 1);
+	for (size_t i = 0; i < COUNT(forms); i++) {
+		char *text = p2s_emit_text(&m, forms[i].format);
+
+		assert_non_null(text);
+		if (strstr(text, forms[i].has) == NULL || strstr(text, forms[i].lacks) != NULL)
+			fail_msg("format %d: lacks \"%s\" or has \"%s\":\n%s", forms[i].format, forms[i].has, forms[i].lacks, text);
+		free(text);
+	}
+	assert_null(p2s_emit_text(&m, 0));
+	assert_null(p2s_emit_text(&m, 7));
+	p2s_model_free(&m);
+}
+
+static void quoting(void **state)
+{
+	struct p2s_model m;
+	char *text;
+
+	(void)state;
+	p2s_model_init(&m);
+	p2s_model_add_setting(&m, P2PSAFE_CONSUMER_NCCL_P2P, P2PSAFE_SETTING_ENV, 1, "A", "x'; rm -rf \"$HOME\" %h", "w");
+	text = p2s_emit_text(&m, P2PSAFE_FORMAT_SHELL);
+	assert_string_equal(text, "export A='x'\\''; rm -rf \"$HOME\" %h'\n");
+	free(text);
+	text = p2s_emit_text(&m, P2PSAFE_FORMAT_SYSTEMD);
+	assert_string_equal(text, "[Service]\nEnvironment=\"A=x'; rm -rf \\\"$HOME\\\" %%h\"\n");
+	free(text);
+	p2s_model_free(&m);
+}
+
+static void there_and_back(void **state)
+{
+	struct p2s_model m;
+	struct p2s_model back;
+	json_t *a;
+	json_t *b;
+	struct p2s_leg *l;
+
+	(void)state;
+	unit_model(&m, 3, P2PSAFE_VERDICT_OK);
+	l = unit_leg(&m, 0, 2, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_IPC);
+	l->verdict = P2PSAFE_VERDICT_CORRUPT;
+	l->damage = P2PSAFE_DAMAGE_MIRROR;
+	l->has_detail = 1;
+	l->offset = 4096;
+	l->expected = UINT64_C(0xfedcba9876543210);
+	l->found = 1;
+	l->cuda_error = 700;
+	snprintf(l->note, sizeof l->note, "note");
+	m.pairs[0].bandwidth.sm_store = 123456789;
+	m.gpus[1].cc_major = 9;
+	m.gpus[1].memory_bytes = UINT64_C(1) << 37;
+	m.iommu_state = P2PSAFE_IOMMU_TRANSLATED;
+	m.iommu_confidence = P2PSAFE_CONFIDENCE_HIGH;
+	snprintf(m.kernel, sizeof m.kernel, "6.1");
+	snprintf(m.driver_parameters, sizeof m.driver_parameters, "DmaRemapPeerMmio: 1\nRegistryDwords: \"\"\n");
+	p2s_model_add_iommu_evidence(&m, "source", "text");
+	p2s_model_find(&m, "IOMMU_TRANSLATED", P2PSAFE_SEVERITY_ERROR, P2PSAFE_CONFIDENCE_HIGH, 0, 2, "kmsg", "line");
+	p2s_model_find(&m, "CODE", P2PSAFE_SEVERITY_INFO, P2PSAFE_CONFIDENCE_LOW, -1, -1, NULL, NULL);
+	p2s_model_add_timing(&m, "total", 12);
+	p2s_rules_judge(&m, NULL);
+	p2s_choose(&m);
+	p2s_emit_settings(&m, 0);
+	a = p2s_emit_report(&m, 0);
+	assert_non_null(a);
+	p2s_model_init(&back);
+	assert_int_equal(p2s_emit_parse(a, &back), 1);
+	p2s_rules_judge(&back, NULL);
+	p2s_choose(&back);
+	p2s_emit_settings(&back, 0);
+	b = p2s_emit_report(&back, 0);
+	if (!json_equal(a, b)) {
+		char *x = p2s_emit_dump(a, JSON_INDENT(1) | JSON_SORT_KEYS);
+		char *y = p2s_emit_dump(b, JSON_INDENT(1) | JSON_SORT_KEYS);
+
+		fail_msg("%s\n--- and back ---\n%s", x, y);
+	}
+	json_decref(a);
+	json_decref(b);
+	p2s_model_free(&m);
+	p2s_model_free(&back);
+}
+
+/* Whatever is taken out or put in, reading ends and never finds a permission that was not there. */
+static void hostile_reports(void **state)
+{
+	static const char *const texts[] = {"null", "[]", "{}", "{\"schema\":2}", "{\"schema\":1,\"gpus\":{}}", "{\"schema\":1,\"gpus\":[1]}",
+	                                    "{\"schema\":1,\"gpus\":[{\"bdf\":\"zz\"}]}",
+	                                    "{\"schema\":1,\"gpus\":[],\"pairs\":[{\"src\":\"0000:01:00.0\",\"dst\":\"0000:02:00.0\"}]}",
+	                                    "{\"schema\":1,\"gpus\":[{\"bdf\":\"0000:01:00.0\",\"minor\":-5}],\"findings\":[7]}",
+	                                    "{\"schema\":1,\"decision\":{\"gpus\":[\"x\",3]},\"iommu\":{\"evidence\":[null]}}"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		json_t *top = json_loads(texts[i], JSON_DECODE_ANY, NULL);
+		struct p2s_model m;
+
+		assert_non_null(top);
+		p2s_model_init(&m);
+		p2s_emit_parse(top, &m);
+		p2s_rules_judge(&m, NULL);
+		for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+			assert_int_equal(m.consumers[c].allowed, 0);
+		p2s_model_free(&m);
+		json_decref(top);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_emitted_where_everything_is_proven),
+	                                   cmocka_unit_test(a_veto_never_permits),
+	                                   cmocka_unit_test(text_forms),
+	                                   cmocka_unit_test(quoting),
+	                                   cmocka_unit_test(there_and_back),
+	                                   cmocka_unit_test(hostile_reports)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

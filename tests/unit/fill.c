@@ -1,0 +1,96 @@
+/* Nothing the helper says is believed unless it makes sense. */
+#include "unit.h"
+
+#include "ipc/fill.h"
+#include "rules/rules.h"
+
+static void a_leg_must_make_sense(void **state)
+{
+	struct p2s_model m;
+	struct p2s_lib_leg good = {.src = 0, .dst = 1, .leg = P2PSAFE_LEG_SM_STORE, .mapping = P2PSAFE_MAPPING_IPC,
+	                           .verdict = P2PSAFE_VERDICT_OK, .bytes = 4096, .rounds = 1};
+	struct p2s_lib_leg l;
+
+	(void)state;
+	unit_model(&m, 2, 0);
+#define REFUSED(change)                               \
+	do {                                              \
+		l = good;                                     \
+		change;                                       \
+		assert_int_equal(p2s_fill_leg(&m, &l), -1);   \
+	} while (0)
+	REFUSED(l.src = 2);
+	REFUSED(l.dst = UINT32_MAX);
+	REFUSED(l.initiator = 7);
+	REFUSED(l.leg = 0);
+	REFUSED(l.leg = 99);
+	REFUSED(l.mapping = 0);
+	REFUSED(l.mapping = -1);
+	REFUSED(l.verdict = 0);
+	REFUSED(l.verdict = 8);
+	REFUSED(l.damage = 14);
+	REFUSED(l.damage = P2PSAFE_DAMAGE_MIRROR); /* OK with damage */
+	REFUSED(l.bytes = 0);                      /* OK without a byte */
+	REFUSED(l.dst = 0);                        /* no such pair */
+	assert_int_equal(m.pairs[0].leg_count, 0);
+	assert_int_equal(p2s_fill_leg(&m, &good), 1);
+	assert_int_equal(m.pairs[0].leg_count, 1);
+	/* the last message for the same leg counts */
+	l = good;
+	l.verdict = P2PSAFE_VERDICT_CORRUPT;
+	l.damage = P2PSAFE_DAMAGE_TORN;
+	assert_int_equal(p2s_fill_leg(&m, &l), 1);
+	assert_int_equal(m.pairs[0].leg_count, 1);
+	assert_int_equal(m.pairs[0].legs[0].verdict, P2PSAFE_VERDICT_CORRUPT);
+	p2s_model_free(&m);
+}
+
+static void the_rest_must_too(void **state)
+{
+	struct p2s_model m;
+	struct p2s_lib_gpu_out g = {.index = 5};
+	struct p2s_lib_fact f = {.code = "X", .severity = 1, .confidence = 1, .src = -1, .dst = 1};
+	struct p2s_lib_staged s = {.a = 1, .b = 0, .verdict = P2PSAFE_VERDICT_OK};
+	struct p2s_lib_measure q = {.src = 0, .dst = 1, .kind = 77, .value = 1};
+	struct p2s_lib_pair_out p = {.src = 0, .dst = 1, .path = 9};
+	struct p2s_lib_driver d = {.status = P2S_DRIVER_TOO_OLD, .cuda_version = 11080};
+
+	(void)state;
+	unit_model(&m, 2, 0);
+	m.staged[0].verdict = P2PSAFE_VERDICT_UNTESTED;
+	assert_int_equal(p2s_fill_gpu(&m, &g), -1);
+	g.index = 0;
+	g.state = 99;
+	assert_int_equal(p2s_fill_gpu(&m, &g), -1);
+	g.state = P2PSAFE_GPU_STATE_FAILED;
+	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
+	assert_string_equal(m.findings[0].code, "GPU_INIT_FAILED");
+	assert_int_equal(p2s_fill_fact(&m, &f), -1);
+	f.src = 0;
+	f.dst = 2;
+	assert_int_equal(p2s_fill_fact(&m, &f), -1);
+	f.dst = 1;
+	assert_int_equal(p2s_fill_fact(&m, &f), 1);
+	f.code[0] = '\0';
+	assert_int_equal(p2s_fill_fact(&m, &f), -1);
+	assert_int_equal(p2s_fill_staged(&m, &s), 1); /* unordered: 1,0 is 0,1 */
+	assert_int_equal(m.staged[0].verdict, P2PSAFE_VERDICT_OK);
+	s.b = 1;
+	assert_int_equal(p2s_fill_staged(&m, &s), -1);
+	assert_int_equal(p2s_fill_measure(&m, &q), -1);
+	q.kind = P2S_MEASURE_CE_WRITE;
+	q.value = 5000;
+	assert_int_equal(p2s_fill_measure(&m, &q), 1);
+	assert_int_equal(m.pairs[0].bandwidth.ce_write, 5000);
+	assert_int_equal(p2s_fill_pair(&m, &p), -1);
+	assert_int_equal(p2s_fill_driver(&m, &d), 1);
+	assert_int_equal(m.nothing_tested, 1);
+	p2s_model_free(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(the_rest_must_too)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,144 @@
+/* One holder, and nobody who waits for ever. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "ipc/codec.h"
+#include "kept/lock.h"
+#include "kept/trust.h"
+#include "tmpdir.h"
+
+#define MS UINT64_C(1000000)
+
+struct place {
+	char path[64];
+	int dir;
+};
+
+static int setup(void **state)
+{
+	struct place *p = calloc(1, sizeof *p);
+	const char *why;
+
+	tmp_make(p->path, sizeof p->path);
+	p->dir = p2s_trust_dir(p->path, &why);
+	*state = p;
+	return p->dir < 0;
+}
+
+static int teardown(void **state)
+{
+	struct place *p = *state;
+
+	close(p->dir);
+	tmp_remove(p->path);
+	free(p);
+	return 0;
+}
+
+static enum p2s_lock_result take(struct p2s_lock *l, const struct place *p, uint64_t patience_ms, uint64_t deadline_ms)
+{
+	uint64_t now = p2s_now_ns();
+
+	return p2s_lock_take(l, p->dir, "boot", now + patience_ms * MS, now + deadline_ms * MS);
+}
+
+/* A process that takes the lock and stays until it is killed. */
+static pid_t hold(const struct place *p, uint64_t deadline_ms)
+{
+	int ready[2];
+	char c;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct p2s_lock l;
+
+		if (take(&l, p, 1000, deadline_ms) != P2S_LOCK_HELD || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void held_and_released(void **state)
+{
+	struct p2s_lock a;
+	struct p2s_lock b;
+
+	assert_int_equal(take(&a, *state, 0, 1000), P2S_LOCK_HELD);
+	assert_int_equal(take(&b, *state, 100, 1000), P2S_LOCK_GAVE_UP);
+	p2s_lock_release(&a);
+	assert_int_equal(take(&b, *state, 0, 1000), P2S_LOCK_HELD);
+	p2s_lock_release(&b);
+	p2s_lock_release(&b);
+}
+
+static void a_killed_holder_leaves_nothing(void **state)
+{
+	struct p2s_lock l;
+	pid_t pid = hold(*state, 60000);
+
+	end(pid);
+	assert_int_equal(take(&l, *state, 1000, 1000), P2S_LOCK_HELD);
+	p2s_lock_release(&l);
+}
+
+static void a_stopped_holder_is_waited_for_until_its_deadline(void **state)
+{
+	struct p2s_lock l;
+	pid_t pid = hold(*state, 300);
+	uint64_t start = p2s_now_ns();
+	uint64_t took;
+
+	kill(pid, SIGSTOP);
+	assert_int_equal(take(&l, *state, 20000, 20000), P2S_LOCK_GAVE_UP);
+	took = (p2s_now_ns() - start) / MS;
+	assert_in_range(took, 1000, 2500);
+	end(pid);
+}
+
+static void our_own_patience_ends_the_wait(void **state)
+{
+	struct p2s_lock l;
+	pid_t pid = hold(*state, 60000);
+	uint64_t start = p2s_now_ns();
+
+	assert_int_equal(take(&l, *state, 200, 200), P2S_LOCK_GAVE_UP);
+	assert_in_range((p2s_now_ns() - start) / MS, 200, 900);
+	end(pid);
+}
+
+static void no_lock_where_none_can_be(void **state)
+{
+	const struct place *p = *state;
+	struct p2s_lock l;
+
+	tmp_link(p->path, "lock", "elsewhere");
+	assert_int_equal(take(&l, p, 0, 0), P2S_LOCK_FAILED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(held_and_released, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_killed_holder_leaves_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_stopped_holder_is_waited_for_until_its_deadline, setup, teardown),
+		cmocka_unit_test_setup_teardown(our_own_patience_ends_the_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_lock_where_none_can_be, setup, teardown)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

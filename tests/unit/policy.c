@@ -1,0 +1,94 @@
+/* What may replace what. */
+#include "unit.h"
+
+#include "kept/policy.h"
+#include "rules/rules.h"
+
+static void make(struct p2s_record *r, int32_t n, int32_t verdict, int32_t level)
+{
+	struct p2s_model m;
+	struct p2s_host h = {0};
+
+	unit_model(&m, n, verdict);
+	m.level = level;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(p2s_record_from_model(r, &m, &h, NULL), 1);
+	p2s_model_free(&m);
+}
+
+#define Q P2PSAFE_LEVEL_QUICK
+#define S P2PSAFE_LEVEL_STANDARD
+#define OK P2PSAFE_VERDICT_OK
+#define BAD P2PSAFE_VERDICT_CORRUPT
+#define HANG P2PSAFE_VERDICT_HANG
+#define NOT P2PSAFE_VERDICT_UNTESTED
+
+static void table(void **state)
+{
+	static const struct {
+		int32_t old_n, old_v, old_level, valid, new_n, new_v, new_level, passes;
+		enum p2s_policy want;
+	} rows[] = {
+		{4, OK, S, 0, 2, NOT, Q, 0, P2S_POLICY_REPLACE},    /* the old one speaks of another machine */
+		{4, OK, S, 1, 4, OK, S, 0, P2S_POLICY_REPLACE},     /* fresher */
+		{4, OK, S, 1, 4, OK, Q, 0, P2S_POLICY_KEEP},        /* lower level */
+		{4, OK, S, 1, 2, OK, S, 0, P2S_POLICY_KEEP},        /* narrower */
+		{4, OK, S, 1, 2, BAD, Q, 0, P2S_POLICY_REPLACE},    /* worse always counts */
+		{4, OK, S, 1, 4, NOT, S, 0, P2S_POLICY_KEEP},       /* not tested outweighs nothing */
+		{4, BAD, S, 1, 4, OK, S, 0, P2S_POLICY_COUNT_PASS}, /* one good run is not enough */
+		{4, BAD, S, 1, 4, OK, S, 1, P2S_POLICY_COUNT_PASS},
+		{4, BAD, S, 1, 4, OK, S, 2, P2S_POLICY_REPLACE}, /* the third is */
+		{4, BAD, S, 1, 4, OK, Q, 2, P2S_POLICY_KEEP},    /* of at least its level */
+		{4, BAD, S, 1, 4, NOT, S, 2, P2S_POLICY_KEEP},
+		{4, HANG, S, 1, 4, OK, S, 9, P2S_POLICY_KEEP}, /* for this boot */
+		{4, HANG, S, 0, 4, OK, S, 0, P2S_POLICY_REPLACE},
+		{4, NOT, S, 1, 4, OK, Q, 0, P2S_POLICY_REPLACE},
+		{4, NOT, S, 1, 4, NOT, S, 0, P2S_POLICY_REPLACE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct p2s_record old;
+		struct p2s_record now;
+		enum p2s_policy got;
+
+		make(&old, rows[i].old_n, rows[i].old_v, rows[i].old_level);
+		make(&now, rows[i].new_n, rows[i].new_v, rows[i].new_level);
+		old.passes = rows[i].passes;
+		got = p2s_policy_replace(&old, rows[i].valid, &now);
+		if (got != rows[i].want)
+			fail_msg("row %zu: %d, expected %d", i, got, rows[i].want);
+		p2s_record_free(&old);
+		p2s_record_free(&now);
+	}
+}
+
+static void when_to_try_again(void **state)
+{
+	static const int64_t after[] = {60, 300, 1800, 3600, 3600, 3600};
+	struct p2s_record r;
+
+	(void)state;
+	make(&r, 2, NOT, S);
+	r.created_unix = 1000000;
+	for (size_t i = 0; i < COUNT(after); i++) {
+		r.retries = (int32_t)i;
+		assert_int_equal(p2s_policy_retry(&r, 1000000 + after[i] - 1), 0);
+		assert_int_equal(p2s_policy_retry(&r, 1000000 + after[i]), 1);
+	}
+	assert_int_equal(p2s_policy_retry(&r, 999999), 1); /* the clock was set back */
+	p2s_record_free(&r);
+	make(&r, 2, OK, S);
+	assert_int_equal(p2s_policy_retry(&r, INT64_MAX), 0);
+	p2s_record_free(&r);
+	make(&r, 2, BAD, S);
+	assert_int_equal(p2s_policy_retry(&r, INT64_MAX), 0);
+	p2s_record_free(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(when_to_try_again)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

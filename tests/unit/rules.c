@@ -1,0 +1,280 @@
+/* From legs to permissions. */
+#include "unit.h"
+
+#include "rules/rules.h"
+#include "score/score.h"
+
+static int32_t allowed(const struct p2s_model *m, int32_t consumer)
+{
+	return m->consumers[consumer].allowed;
+}
+
+static void order_of_verdicts(void **state)
+{
+	static const int32_t order[] = {P2PSAFE_VERDICT_OK,    P2PSAFE_VERDICT_DEGRADED, P2PSAFE_VERDICT_UNSUPPORTED,
+	                                P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_ERROR, P2PSAFE_VERDICT_HANG,
+	                                P2PSAFE_VERDICT_CORRUPT};
+
+	(void)state;
+	for (size_t a = 0; a < COUNT(order); a++)
+		for (size_t b = 0; b < COUNT(order); b++)
+			assert_int_equal(p2s_rules_worse(order[a], order[b]), order[a > b ? a : b]);
+	/* a number nobody knows is no pass */
+	assert_int_equal(p2s_rules_worse(P2PSAFE_VERDICT_OK, 0), P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(p2s_rules_worse(P2PSAFE_VERDICT_OK, 99), P2PSAFE_VERDICT_UNTESTED);
+}
+
+static void all_ok(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 3, P2PSAFE_VERDICT_OK);
+	assert_int_equal(p2s_rules_judge(&m, NULL), 1);
+	for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_PEER_COPIES; c++) {
+		assert_int_equal(allowed(&m, c), 1);
+		assert_int_equal(m.consumers[c].failed_count, 0);
+		assert_int_equal(p2s_rules_vetoed(&m, c, 0), 0);
+	}
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_MULTICAST), -1);
+	assert_int_equal(p2s_rules_vetoed(&m, P2PSAFE_CONSUMER_MULTICAST, 0), 0);
+	assert_int_equal(p2s_rules_exit_code(&m), 0);
+	assert_int_equal(m.pairs[0].verdict, P2PSAFE_VERDICT_OK);
+	assert_int_equal(m.pairs[0].score, -1);
+	p2s_model_free(&m);
+}
+
+static void nothing_tested_allows_nothing(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, 0);
+	p2s_rules_judge(&m, NULL);
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++) {
+		assert_int_equal(allowed(&m, c), 0);
+		assert_int_equal(m.consumers[c].verdict, P2PSAFE_VERDICT_UNTESTED);
+		assert_int_equal(p2s_rules_vetoed(&m, c, 0), 1);
+		assert_int_equal(p2s_rules_vetoed(&m, c, 1), 0);
+	}
+	assert_int_equal(m.pairs[0].verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(p2s_rules_exit_code(&m), 1);
+	p2s_model_free(&m);
+}
+
+/* One bad leg in one direction, in any mapping, ends every permission of the group; UNTESTED only those that need it. */
+static void one_bad_leg(void **state)
+{
+	static const int32_t bad[] = {P2PSAFE_VERDICT_CORRUPT, P2PSAFE_VERDICT_HANG, P2PSAFE_VERDICT_ERROR};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		for (int32_t map = P2PSAFE_MAPPING_PEER; map <= P2PSAFE_MAPPING_CUMEM; map++) {
+			for (int32_t leg = 1; leg <= P2PSAFE_LEG_STALE; leg++) {
+				struct p2s_model m;
+
+				unit_model(&m, 3, P2PSAFE_VERDICT_OK);
+				unit_leg(&m, 2, 0, leg, map)->verdict = bad[i];
+				p2s_rules_judge(&m, NULL);
+				for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+					assert_int_equal(allowed(&m, c), 0);
+				assert_int_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].verdict, bad[i]);
+				assert_true(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].failed_count >= 1);
+				assert_int_equal(p2s_model_pair(&m, 2, 0)->verdict, bad[i]);
+				assert_int_equal(p2s_model_pair(&m, 0, 2)->verdict, P2PSAFE_VERDICT_OK);
+				/* "untested passes" never covers a bad verdict */
+				assert_int_equal(p2s_rules_vetoed(&m, P2PSAFE_CONSUMER_NCCL_P2P, 1), 1);
+				assert_int_equal(p2s_rules_exit_code(&m), 1);
+				p2s_model_free(&m);
+			}
+		}
+	}
+}
+
+static void an_untested_leg_vetoes_its_consumers(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	unit_leg(&m, 0, 1, P2PSAFE_LEG_ATOMICS, P2PSAFE_MAPPING_CUMEM)->verdict = P2PSAFE_VERDICT_UNTESTED;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_SYMMETRIC_MEMORY), 0);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 1);
+	assert_int_equal(m.pairs[0].verdict, P2PSAFE_VERDICT_OK);
+	/* multicast follows symmetric memory */
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_MULTICAST), 0);
+	assert_int_equal(p2s_rules_vetoed(&m, P2PSAFE_CONSUMER_MULTICAST, 0), 1);
+	assert_int_equal(p2s_rules_exit_code(&m), 0);
+	p2s_model_free(&m);
+}
+
+static void refuse(struct p2s_model *m, int32_t mapping)
+{
+	for (size_t i = 0; i < m->pair_count; i++)
+		for (size_t k = 0; k < m->pairs[i].leg_count; k++)
+			if (m->pairs[i].legs[k].mapping == mapping)
+				m->pairs[i].legs[k].verdict = P2PSAFE_VERDICT_UNSUPPORTED;
+}
+
+static void a_refused_mapping_is_left_out(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	refuse(&m, P2PSAFE_MAPPING_CUMEM);
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 1);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_SYMMETRIC_MEMORY), 0);
+	assert_int_equal(m.consumers[P2PSAFE_CONSUMER_SYMMETRIC_MEMORY].verdict, P2PSAFE_VERDICT_UNSUPPORTED);
+	refuse(&m, P2PSAFE_MAPPING_IPC);
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 1);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE), 0);
+	refuse(&m, P2PSAFE_MAPPING_PEER);
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 0);
+	assert_int_equal(m.pairs[0].verdict, P2PSAFE_VERDICT_UNSUPPORTED);
+	p2s_model_free(&m);
+}
+
+/* Left out only if another mapping is wholly OK. */
+static void a_refused_mapping_does_not_hide_an_untested_one(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	refuse(&m, P2PSAFE_MAPPING_CUMEM);
+	refuse(&m, P2PSAFE_MAPPING_PEER);
+	unit_leg(&m, 0, 1, P2PSAFE_LEG_STALE, P2PSAFE_MAPPING_IPC)->verdict = P2PSAFE_VERDICT_UNTESTED;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 0);
+	assert_int_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].verdict, P2PSAFE_VERDICT_UNTESTED);
+	p2s_model_free(&m);
+}
+
+static void one_unsupported_leg_is_no_refusal(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	for (int32_t map = P2PSAFE_MAPPING_PEER; map <= P2PSAFE_MAPPING_CUMEM; map++)
+		unit_leg(&m, 0, 1, P2PSAFE_LEG_ATOMICS, map)->verdict = P2PSAFE_VERDICT_UNSUPPORTED;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_SYMMETRIC_MEMORY), 0);
+	assert_int_equal(m.consumers[P2PSAFE_CONSUMER_SYMMETRIC_MEMORY].failed_count, 1);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 1);
+	assert_int_equal(p2s_rules_exit_code(&m), 0);
+	p2s_model_free(&m);
+}
+
+static void tearing_128_is_told_and_not_judged(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	unit_leg(&m, 0, 1, P2PSAFE_LEG_TEARING_128, P2PSAFE_MAPPING_CUMEM)->verdict = P2PSAFE_VERDICT_CORRUPT;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 1);
+	unit_leg(&m, 0, 1, P2PSAFE_LEG_LOAD, P2PSAFE_MAPPING_CUMEM)->verdict = P2PSAFE_VERDICT_CORRUPT;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 0);
+	p2s_model_free(&m);
+}
+
+static void slower_than_staging_is_degraded(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	m.staged[0].bandwidth.ce_write = UINT64_C(42500000000);
+	m.pairs[0].bandwidth.ce_write = UINT64_C(12190000000);
+	m.pairs[1].bandwidth.ce_write = UINT64_C(50000000000);
+	m.pairs[1].limit_bytes_per_s = UINT64_C(100000000000);
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(m.pairs[0].verdict, P2PSAFE_VERDICT_DEGRADED);
+	assert_int_equal(m.pairs[1].verdict, P2PSAFE_VERDICT_OK);
+	assert_in_range(m.pairs[1].score, 498, 500);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 0);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_PEER_COPIES), 0);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE), 1);
+	p2s_model_free(&m);
+}
+
+static void exit_codes(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 1, 0);
+	m.single_gpu = 1;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(p2s_rules_exit_code(&m), 0);
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++) {
+		assert_int_equal(allowed(&m, c), 0);
+		assert_int_equal(p2s_rules_vetoed(&m, c, 0), 0);
+	}
+	m.nothing_tested = 1;
+	assert_int_equal(p2s_rules_exit_code(&m), 3);
+	p2s_model_free(&m);
+	/* legs that say OK count for nothing when nothing could be tested */
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	m.nothing_tested = 1;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 0);
+	p2s_model_free(&m);
+}
+
+/* Same verdicts from the matrix of a kept record as from the legs. */
+static void a_matrix_gives_the_same_answer(void **state)
+{
+	struct p2s_model m;
+	unsigned char cells[3 * 3 * P2S_CONSUMERS];
+	struct p2s_matrix matrix = {.gpus = 3, .verdict = cells};
+	int32_t want[P2S_CONSUMERS];
+
+	(void)state;
+	unit_model(&m, 3, P2PSAFE_VERDICT_OK);
+	unit_leg(&m, 1, 2, P2PSAFE_LEG_ATOMICS, P2PSAFE_MAPPING_CUMEM)->verdict = P2PSAFE_VERDICT_UNSUPPORTED;
+	p2s_rules_judge(&m, NULL);
+	memset(cells, 0, sizeof cells);
+	for (size_t i = 0; i < m.pair_count; i++) {
+		unsigned char *cell = &cells[(size_t)(m.pairs[i].src * 3 + m.pairs[i].dst) * P2S_CONSUMERS];
+
+		cell[0] = (unsigned char)m.pairs[i].verdict;
+		for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+			cell[c] = (unsigned char)p2s_rules_consumer(&m.pairs[i], c, NULL, NULL);
+	}
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+		want[c] = m.consumers[c].allowed;
+	p2s_rules_judge(&m, &matrix);
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+		assert_int_equal(m.consumers[c].allowed, want[c]);
+	memset(cells, 0, sizeof cells);
+	p2s_rules_judge(&m, &matrix);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 0);
+	p2s_model_free(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(order_of_verdicts),
+	                                   cmocka_unit_test(all_ok),
+	                                   cmocka_unit_test(nothing_tested_allows_nothing),
+	                                   cmocka_unit_test(one_bad_leg),
+	                                   cmocka_unit_test(an_untested_leg_vetoes_its_consumers),
+	                                   cmocka_unit_test(a_refused_mapping_is_left_out),
+	                                   cmocka_unit_test(a_refused_mapping_does_not_hide_an_untested_one),
+	                                   cmocka_unit_test(one_unsupported_leg_is_no_refusal),
+	                                   cmocka_unit_test(tearing_128_is_told_and_not_judged),
+	                                   cmocka_unit_test(slower_than_staging_is_degraded),
+	                                   cmocka_unit_test(exit_codes),
+	                                   cmocka_unit_test(a_matrix_gives_the_same_answer)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* The folder of records: generations, trust, first writer wins. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include "kept/store.h"
+#include "kept/trust.h"
+#include "rules/rules.h"
+#include "tmpdir.h"
+
+struct place {
+	char path[64];
+	int dir;
+};
+
+static int setup(void **state)
+{
+	struct place *p = calloc(1, sizeof *p);
+	const char *why;
+
+	tmp_make(p->path, sizeof p->path);
+	p->dir = p2s_trust_dir(p->path, &why);
+	*state = p;
+	return p->dir < 0;
+}
+
+static int teardown(void **state)
+{
+	struct place *p = *state;
+
+	close(p->dir);
+	tmp_remove(p->path);
+	free(p);
+	return 0;
+}
+
+static void make(struct p2s_record *r, int32_t verdict)
+{
+	struct p2s_model m;
+	struct p2s_host h = {0};
+
+	unit_model(&m, 2, verdict);
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(p2s_record_from_model(r, &m, &h, NULL), 1);
+	p2s_model_free(&m);
+}
+
+static void first_writer_wins(void **state)
+{
+	struct place *p = *state;
+	struct p2s_record a;
+	struct p2s_record b;
+	struct p2s_record got;
+	const char *why;
+	size_t len;
+	char *full;
+
+	assert_int_equal(p2s_store_newest(p->dir, &got, &why), 0);
+	make(&a, P2PSAFE_VERDICT_OK);
+	make(&b, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 1, "{\"full\":1}"), 1);
+	assert_int_equal(p2s_store_publish(p->dir, &b, 1, "{\"full\":2}"), 0);
+	assert_int_equal(p2s_store_newest(p->dir, &got, &why), 1);
+	assert_int_equal(got.generation, 1);
+	assert_int_equal(p2s_record_worst(&got), P2PSAFE_VERDICT_OK);
+	full = p2s_store_full(p->dir, &got, &len);
+	assert_string_equal(full, "{\"full\":1}");
+	free(full);
+	p2s_record_free(&got);
+	assert_int_equal(p2s_store_publish(p->dir, &b, 2, NULL), 1);
+	assert_int_equal(p2s_store_highest(p->dir), 2);
+	p2s_store_clean(p->dir, 2);
+	assert_int_equal(p2s_store_newest(p->dir, &got, &why), 1);
+	assert_int_equal(got.generation, 2);
+	p2s_record_free(&got);
+	/* one decision is left, and no file of the older generation */
+	assert_int_equal(p2s_store_clear(p->dir), 1);
+	assert_int_equal(p2s_store_clear(p->dir), 0);
+	p2s_record_free(&a);
+	p2s_record_free(&b);
+}
+
+static void a_broken_newer_one_is_passed_over(void **state)
+{
+	struct place *p = *state;
+	struct p2s_record a;
+	struct p2s_record got;
+	const char *why;
+
+	make(&a, P2PSAFE_VERDICT_OK);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 3, NULL), 1);
+	tmp_write(p->path, "4.json", "{\"record\":1,");
+	tmp_write(p->path, "0005.json", "x");
+	tmp_write(p->path, "99999999999999999999.json", "x");
+	assert_int_equal(p2s_store_newest(p->dir, &got, &why), 1);
+	assert_int_equal(got.generation, 3);
+	p2s_record_free(&got);
+	/* the next writer goes above the broken one */
+	assert_int_equal(p2s_store_highest(p->dir), 4);
+	p2s_record_free(&a);
+}
+
+static void a_full_report_that_was_changed_is_not_believed(void **state)
+{
+	struct place *p = *state;
+	struct p2s_record a;
+	struct p2s_record got;
+	const char *why;
+	size_t len;
+
+	make(&a, P2PSAFE_VERDICT_OK);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 1, "{\"full\":1}"), 1);
+	assert_int_equal(p2s_store_newest(p->dir, &got, &why), 1);
+	tmp_write(p->path, got.full_name, "{\"full\":9}");
+	assert_null(p2s_store_full(p->dir, &got, &len));
+	p2s_record_free(&got);
+	p2s_record_free(&a);
+}
+
+static void only_what_nobody_else_can_write_is_believed(void **state)
+{
+	struct place *p = *state;
+	const char *why;
+	size_t len;
+	char path[128];
+	char *text;
+
+	tmp_write(p->path, "f", "text");
+	text = p2s_trust_read(p->dir, "f", 16, 1, &len, &why);
+	assert_string_equal(text, "text");
+	free(text);
+	assert_null(p2s_trust_read(p->dir, "f", 3, 1, &len, &why));
+	assert_string_equal(why, "too long");
+	snprintf(path, sizeof path, "%s/f", p->path);
+	chmod(path, 0666);
+	assert_null(p2s_trust_read(p->dir, "f", 16, 1, &len, &why));
+	assert_string_equal(why, "others may write it");
+	chmod(path, 0644);
+	tmp_link(p->path, "l", "f");
+	assert_null(p2s_trust_read(p->dir, "l", 16, 1, &len, &why));
+	assert_string_equal(why, "a link");
+	snprintf(path, sizeof path, "%s/fifo", p->path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_null(p2s_trust_read(p->dir, "fifo", 16, 1, &len, &why)); /* and does not wait for a writer */
+	if (geteuid() == 0) {
+		snprintf(path, sizeof path, "%s/f", p->path);
+		assert_int_equal(chown(path, 12345, 12345), 0);
+		assert_null(p2s_trust_read(p->dir, "f", 16, 1, &len, &why));
+		assert_string_equal(why, "belongs to somebody else");
+		text = p2s_trust_read(p->dir, "f", 16, 0, &len, &why);
+		assert_string_equal(text, "text");
+		free(text);
+	}
+	chmod(p->path, 0777);
+	assert_int_equal(p2s_trust_dir(p->path, &why), -1);
+	chmod(p->path, 0700);
+	snprintf(path, sizeof path, "%s/l2", p->path);
+	assert_int_equal(symlink(p->path, path), 0);
+	assert_int_equal(p2s_trust_dir(path, &why), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(first_writer_wins, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_broken_newer_one_is_passed_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_report_that_was_changed_is_not_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(only_what_nobody_else_can_write_is_believed, setup, teardown)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
