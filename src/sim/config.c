@@ -145,7 +145,7 @@ static int read_uuid(struct sim_gpu *g, const char *where, struct sim_error *e)
 			digit = (unsigned)(c - 'a') + 10;
 		else
 			return sim_fail(e, where, "uuid has a character that is no lower-case hexadecimal digit");
-		g->uuid_bytes[n / 2] = (unsigned char)(g->uuid_bytes[n / 2] << 4 | digit);
+		g->uuid_bytes[n / 2] = (unsigned char)((unsigned)g->uuid_bytes[n / 2] << 4 | digit);
 		n++;
 	}
 	return 1;
