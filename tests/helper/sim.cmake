@@ -1,6 +1,6 @@
 # Tests of the simulated driver through its exported functions.
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
-foreach(name memory mp)
+foreach(name memory mp faults process)
   add_executable(test_sim_${name} ${CMAKE_CURRENT_LIST_DIR}/sim_${name}.c ${CMAKE_CURRENT_LIST_DIR}/sim_rig.c)
   target_include_directories(test_sim_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib
     ${PROJECT_SOURCE_DIR}/include ${CMAKE_CURRENT_LIST_DIR})

@@ -37,11 +37,13 @@ static void write_host(const char *dir, int gpus, const char *more)
 	snprintf(path, sizeof(path), "%s/cuda.json", dir);
 	f = fopen(path, "w");
 	CHECK(f != NULL);
-	fprintf(f, "{\"driver_api\": 12080, \"gpus\": [");
+	fprintf(f, "{\"driver_api\": 12080");
+	if (gpus)
+		fprintf(f, ", \"gpus\": [");
 	for (i = 0; i < gpus; i++)
 		fprintf(f, "%s{\"bdf\": \"0000:%02x:00.0\", \"uuid\": \"GPU-%08x-0000-0000-0000-000000000000\", \"name\": \"GPU\", \"minor\": %d}",
 		        i ? "," : "", i + 1, i + 1, i);
-	fprintf(f, "]%s%s}\n", strstr(more, "\"links\"") ? "" : ", \"links\": {\"default\": {\"kind\": \"pcie\"}}", more);
+	fprintf(f, "%s%s%s}\n", gpus ? "]" : "", strstr(more, "\"links\"") ? "" : ", \"links\": {\"default\": {\"kind\": \"pcie\"}}", more);
 	CHECK(!fclose(f));
 }
 
