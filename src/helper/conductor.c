@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -142,6 +143,44 @@ static void finish(struct p2s_run *run, int32_t status, const char *text)
 	p2s_link_send(run, p2s_id_lib_done, &done, -1);
 }
 
+/* Why nothing was run a>b. */
+static const char *reason(struct p2s_run *run, uint32_t a, uint32_t b)
+{
+	const struct p2s_way *way = p2s_run_way(run, a, b);
+
+	if (atomic_load(&run->gpu[a].out) || atomic_load(&run->gpu[b].out))
+		return "a GPU of this pair took no further part";
+	if (atomic_load(&run->stopped))
+		return "stopped for safety";
+	if (atomic_load(&run->deadline))
+		return "deadline";
+	if (atomic_load(&way->bad))
+		return "this pair failed over another mapping";
+	if (way->clean && atomic_load(&run->corrupt))
+		return "first contact was clean; stopped because a pair is corrupt";
+	if (atomic_load(&run->corrupt))
+		return "first store was clean; stopped because a pair is corrupt";
+	return "not reached";
+}
+
+/* Why a mapping of the pair could not be used; NULL if it could. */
+static const char *mapping_reason(struct p2s_run *run, uint32_t a, uint32_t b, int m)
+{
+	int kind = m == P2S_M_PEER ? P2S_CHAN_PEER : P2S_CHAN_GPU;
+
+	for (int i = 0; i < 2; i++) {
+		struct p2s_device *d = &run->gpu[i == 0 ? a : b];
+
+		if (d->init_error[kind][0] != '\0')
+			return d->init_error[kind];
+		if (d->inited[kind] && !d->info[kind].module)
+			return "test kernels are not loaded";
+		if (atomic_load(&d->chan[kind].dead))
+			return d->chan[kind].why;
+	}
+	return p2s_run_way(run, a, b)->map[m] == P2S_MAP_FAILED ? "the mapping call did not come back" : NULL;
+}
+
 /* Legs that nobody ran, with the reason that people ask for. */
 static void explain_rest(struct p2s_run *run)
 {
@@ -149,25 +188,14 @@ static void explain_rest(struct p2s_run *run)
 		for (uint32_t j = 0; j < run->tested_count; j++) {
 			uint32_t a = run->tested[i];
 			uint32_t b = run->tested[j];
-			const char *note = "not reached";
 
-			if (i == j)
-				continue;
-			if (atomic_load(&run->gpu[a].out) || atomic_load(&run->gpu[b].out))
-				note = "a GPU of this pair took no further part";
-			else if (atomic_load(&run->stopped))
-				note = "stopped for safety";
-			else if (atomic_load(&run->deadline))
-				note = "deadline";
-			else if (atomic_load(&p2s_run_way(run, a, b)->bad))
-				note = "this pair failed over another mapping";
-			else if (p2s_run_way(run, a, b)->clean && atomic_load(&run->corrupt))
-				note = "first contact was clean; stopped because a pair is corrupt";
-			else if (atomic_load(&run->corrupt))
-				note = "first store was clean; stopped because a pair is corrupt";
-			for (int m = 0; m < P2S_M_COUNT; m++)
+			for (int m = 0; i != j && m < P2S_M_COUNT; m++) {
+				const char *why = mapping_reason(run, a, b, m);
+
 				if (p2s_run_way(run, a, b)->verdict[P2PSAFE_LEG_SM_STORE][m] == 0)
-					p2s_legs_untested(run, a, b, m, P2PSAFE_LEG_SM_STORE, P2PSAFE_VERDICT_UNTESTED, 0, note);
+					p2s_legs_untested(run, a, b, m, P2PSAFE_LEG_SM_STORE, P2PSAFE_VERDICT_UNTESTED, 0,
+					                  why != NULL ? why : reason(run, a, b));
+			}
 		}
 	}
 }
@@ -240,6 +268,7 @@ int p2s_conductor_main(void)
 	static struct p2s_run run;
 
 	signal(SIGPIPE, SIG_IGN);
+	prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0); /* short sleeps while polling should be short */
 	close_inherited();
 	if (getpgrp() != getpid())
 		setpgid(0, 0);

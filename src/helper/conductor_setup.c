@@ -15,6 +15,7 @@
 #define QUICK_BYTES P2S_MIB
 #define BUFFER_MAX (256 * P2S_MIB)
 #define TOTAL_MAX (1024 * P2S_MIB)
+#define CONTROL_BYTES (64 * P2S_KIB) /* of the check that must fail */
 #define COMPUTE_MODE_DEFAULT 0
 #define FIRST_LAUNCH_NS (3 * P2S_SEC) /* empty kernels; contexts themselves may take much longer */
 
@@ -148,6 +149,8 @@ static void take_init(struct p2s_run *run, uint32_t g, int kind, struct init_see
 	}
 	if (rc != P2S_RC_ERROR && rc != P2S_RC_UNSUPPORTED) {
 		snprintf(error, cap, "%s", rc == P2S_RC_GONE ? answer.where : "context was not ready in time");
+		if (rc == P2S_RC_LATE || p2s_now_ns() >= run->stop_ns)
+			atomic_store(&run->deadline, 1);
 		return;
 	}
 	snprintf(error, cap, rc == P2S_RC_ERROR ? "%s: error %d" : "%s is not there", answer.where, (int)answer.cuda_error);
@@ -225,6 +228,10 @@ int p2s_setup_init(struct p2s_run *run)
 	for (uint32_t i = 0; i < run->tested_count; i++) {
 		uint32_t g = run->tested[i];
 
+		if (!run->gpu[g].inited[P2S_CHAN_GPU] && atomic_load(&run->deadline)) {
+			p2s_run_drop_gpu(run, g, 0, "the deadline came before its context"); /* which says nothing about the GPU */
+			continue;
+		}
 		if (!run->gpu[g].inited[P2S_CHAN_GPU]) {
 			gpu_failed(run, g, run->gpu[g].init_error[P2S_CHAN_GPU]);
 			continue;
@@ -287,7 +294,8 @@ static int prove_local(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf,
 		}
 		/* A checker that finds nothing when everything is wrong, or whose answer gets lost on its way, would clear all. */
 		wrong.seed = wrong.seed2 = seed ^ 1;
-		if (p2s_chan_call(run, chan, &wrong, &answer) != P2S_RC_OK || answer.bad_words != part / 8 ||
+		wrong.len = wrong.in_len = CONTROL_BYTES;
+		if (p2s_chan_call(run, chan, &wrong, &answer) != P2S_RC_OK || answer.bad_words != CONTROL_BYTES / 8 ||
 		    answer.first_bad != done) {
 			snprintf(why, cap, "local check does not see wrong bytes");
 			return 0;
