@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 struct rig cu;
+const char *rig_mask;
+int rig_quiet;
 
 /* What the simulated module loader looks for; the twins do the work. */
 static const char ptx[] = ".version 6.4\n.target sm_70\n.address_size 64\n.visible .entry p2s_fill()\n.visible .entry p2s_check()\n"
@@ -68,7 +70,13 @@ int rig_start(int gpus, const char *more, int fd, void (*fn)(void *), void *arg)
 		write_host(dir, gpus, more);
 		setenv("P2PSAFE_SIM_HOST", dir, 1);
 		setenv("P2PSAFE_SIM_LOG", "2", 1);
-		unsetenv("CUDA_VISIBLE_DEVICES");
+		setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+		if (rig_mask)
+			setenv("CUDA_VISIBLE_DEVICES", rig_mask, 1);
+		else
+			unsetenv("CUDA_VISIBLE_DEVICES");
+		if (rig_quiet)
+			CHECK(freopen("/dev/null", "w", stderr) != NULL);
 		snprintf(text, sizeof(text), "%d", fd);
 		if (fd >= 0)
 			setenv("P2PSAFE_SIM_FD", text, 1);

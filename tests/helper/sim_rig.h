@@ -17,6 +17,8 @@ struct rig {
 };
 
 extern struct rig cu;
+extern const char *rig_mask; /* CUDA_VISIBLE_DEVICES of the children; NULL unset */
+extern int rig_quiet;        /* children say nothing: they are meant to fail */
 
 /* One GPU in use by this process. */
 struct rig_gpu {
