@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# What can only be seen on a machine with two or more GPUs: the whole program, its times against the floor, PTX against twins,
+# PyTorch with and without a veto. Changes nothing on the machine.
+#
+# Usage: real_machine.sh BUILD_DIR [OUT_DIR]; the build may come from another machine.
+set -u
+build=$(cd "$1" && pwd)
+out=${2:-$(mktemp -d)}
+here=$(cd "$(dirname "$0")" && pwd)
+p2psafe="$build/bin/p2psafe"
+failed=0
+cache=$(mktemp -d)
+shadow=$(mktemp -d)
+export P2PSAFE_CACHE=$cache
+trap 'rm -rf "$cache" "$shadow"' EXIT
+
+step() { printf '\n== %s\n' "$*"; }
+expect() { # expect STATUS WHAT COMMAND...
+	local want=$1 what=$2 got
+	shift 2
+	"$@"
+	got=$?
+	if [ "$got" -ne "$want" ]; then
+		printf 'FAILED: %s: exit %s, expected %s\n' "$what" "$got" "$want"
+		failed=1
+	fi
+}
+ms() { # ms COMMAND...: wall time in ms
+	local begin end
+	begin=$(date +%s%N)
+	"$@" >/dev/null 2>&1
+	end=$(date +%s%N)
+	printf '%s ' $(((end - begin) / 1000000))
+}
+verdicts() {
+	python3 - "$1" <<-'PY'
+	import json, sys
+	r = json.load(open(sys.argv[1]))
+	for p in r["pairs"]:
+	    bad = [(l["leg"], l["mapping"], l["verdict"], l["damage"], l["detail"]) for l in p["legs"] if l["verdict"] != "OK"]
+	    print(p["src"] + ">" + p["dst"], p["path"], p["verdict"], p["transport"], len(p["legs"]), "legs, not OK:", bad[:12])
+	print("transport", r["decision"]["transport"], "vetoes", r["decision"]["vetoes"], r["timing_ms"])
+	print("staged", [(s["a"], s["b"], s["verdict"]) for s in r["staged"]],
+	      "findings", [(f["code"], f["subject"], [e["text"] for e in f["evidence"]][:1]) for f in r["findings"]])
+	print("bytes", [sum(l["bytes"] for l in p["legs"]) for p in r["pairs"]])
+	PY
+}
+
+step "p2psafe test, three times"
+for i in 1 2 3; do
+	expect 0 "test $i" "$p2psafe" test --json >"$out/test-$i.json"
+	verdicts "$out/test-$i.json"
+done
+expect 0 "test for people" "$p2psafe" test
+step "decide from the kept record"
+expect 0 "decide" "$p2psafe" decide --json >"$out/decide.json"
+python3 -c "import json,sys; print(json.load(open('$out/decide.json'))['kept'])"
+ms "$p2psafe" decide; ms "$p2psafe" decide; ms "$p2psafe" decide; echo "ms: decide, kept, three times"
+
+step "times in ms, five times each: floor, quick, standard"
+for i in 1 2 3 4 5; do
+	printf 'floor '; ms "$build/bin/floor"
+	printf 'quick '; ms "$p2psafe" test --level quick --no-measure
+	printf 'standard '; ms "$p2psafe" test --level standard --no-measure
+	echo
+done
+
+step "PTX kernels against their twins"
+worker=$build/bin/worker_process
+sim=$build/libexec/p2psafe/sim/libcuda.so.1
+expect 0 twin_compare timeout 120 "$build/bin/twin_compare" "$worker" "$sim" "$here/../hosts/ok-2xh200-nvlink" 0000:00:06.0
+expect 0 two_gpus timeout 120 "$build/bin/two_gpus" "$worker"
+
+step "PyTorch all-reduce, plain"
+expect 0 "torch plain" timeout 200 python3 "$here/torch_allreduce.py"
+step "PyTorch all-reduce under p2psafe run"
+expect 0 "torch under run" timeout 200 "$p2psafe" run -- python3 "$here/torch_allreduce.py"
+
+step "one direction damaged by the wrapper around libcuda"
+read -r a b < <(python3 -c "
+import json; g = [x['bdf'] for x in json.load(open('$out/test-1.json'))['gpus'] if x['ours']]; print(g[0], g[1])")
+cp "$build/libexec/p2psafe/sim/libcuda-shadow.so.1" "$shadow/"
+echo "src=$a dst=$b" >"$shadow/shadow.conf"
+export P2PSAFE_CACHE=$shadow/cache
+mkdir -p -m 700 "$P2PSAFE_CACHE"
+expect 1 "test with damage" "$p2psafe" test --keep-going --cuda-library "$shadow/libcuda-shadow.so.1" --json >"$out/damaged.json"
+verdicts "$out/damaged.json"
+"$p2psafe" env --cuda-library "$shadow/libcuda-shadow.so.1"
+step "PyTorch all-reduce under that veto"
+expect 0 "torch under veto" timeout 200 "$p2psafe" run --cuda-library "$shadow/libcuda-shadow.so.1" -- \
+	python3 "$here/torch_allreduce.py"
+
+echo
+if [ "$failed" -eq 0 ]; then echo "real machine: all as expected"; else echo "real machine: something FAILED"; fi
+exit "$failed"
