@@ -33,8 +33,8 @@ uint64_t p2s_judge_word(const struct p2s_expect *e, uint64_t off)
 	return (p2s_word(e->want.seed, off / 8) & mask) | (p2s_word(e->outside, off / 8) & ~mask);
 }
 
-/* 1 if every byte of found is that of one or the other word and both occur. Eight bytes that agree by chance with one of two
- * words: below 10^-16. */
+/* 1 if every byte of found is that of one or the other word and each gave at least two that tell them apart: a single byte may
+ * agree by chance. */
 static int is_mix(uint64_t found, uint64_t one, uint64_t other)
 {
 	int from_one = 0;
@@ -52,7 +52,7 @@ static int is_mix(uint64_t found, uint64_t one, uint64_t other)
 			from_other += f == b;
 		}
 	}
-	return from_one > 0 && from_other > 0;
+	return from_one >= 2 && from_other >= 2;
 }
 
 static int bits(uint64_t x)
@@ -98,6 +98,9 @@ int32_t p2s_judge_name(const struct p2s_expect *e, uint64_t off, uint64_t found)
 
 	if (found == want)
 		return P2PSAFE_DAMAGE_NONE;
+	/* Two words of the pattern differ in 32 bits on average; three or fewer are a fault of bits, whatever else they resemble. */
+	if (mask == UINT64_MAX && bits(found ^ want) <= 3)
+		return P2PSAFE_DAMAGE_BIT_ERROR;
 	if (guard_ok && mask != 0) {
 		if (e->has_before && found == before)
 			return P2PSAFE_DAMAGE_DROPPED;

@@ -136,6 +136,16 @@ static void names_every_damage(void **state)
 	}
 }
 
+/* Whatever the pattern is, a flipped bit is a flipped bit: no neighbour's byte may make it something else. */
+static void one_bit_is_never_taken_for_another_damage(void **state)
+{
+	struct p2s_expect e = expect(0, 1 << 20);
+
+	(void)state;
+	for (uint64_t o = 0; o < 20000; o++)
+		assert_int_equal(p2s_judge_name(&e, 8 * o, p2s_word(e.want.seed, o) ^ UINT64_C(1) << (o % 64)), P2PSAFE_DAMAGE_BIT_ERROR);
+}
+
 static void clean_is_ok_and_bad_without_samples_is_not(void **state)
 {
 	struct p2s_expect e = expect(0, 4096);
@@ -387,6 +397,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_every_damage),
+		cmocka_unit_test(one_bit_is_never_taken_for_another_damage),
 		cmocka_unit_test(clean_is_ok_and_bad_without_samples_is_not),
 		cmocka_unit_test(a_name_needs_eight_words),
 		cmocka_unit_test(borders_are_judged_by_the_byte),
