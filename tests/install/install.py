@@ -174,6 +174,18 @@ class Test:
         self.without_helper(moved, shared)
         self.with_program(moved)
         self.with_cmake(moved)
+        self.check_pkg_config_moved(first, moved)
+        self.in_multiarch_folder(moved, shared)
+
+    def in_multiarch_folder(self, tree, program):
+        """As Debian lays it out: the library one folder deeper, the helper still in <prefix>/libexec."""
+        deeper = tree.lib / "some-linux-gnu"
+        deeper.mkdir()
+        for path in sorted(tree.lib.glob("libp2psafe.so*")):
+            path.rename(deeper / path.name)
+        self.use(Tree(tree.prefix), program, "library in <prefix>/lib/<architecture>")
+
+    def check_pkg_config_moved(self, first, moved):
         words = moved.pkg_config("--cflags", "--libs")
         if str(first) + "/" in " ".join(words):
             raise Failed("p2psafe.pc still points to the old place: %s" % words)

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import threading
+import time
 import unittest
 import warnings
 
@@ -87,6 +88,45 @@ class Healthy(LibraryTest):
         self.assertEqual(failures, [])
         self.assertEqual(len(answers), 160)
         self.assertEqual(set(answers), {wanted})
+
+    def test_threads_decide_at_once_and_one_tests(self):
+        cache, reports, failures = self.cache(), [], []
+
+        def decide():
+            try:
+                reports.append(p2psafe.decide(host_dir=HEALTHY, cache_dir=cache, **quick()))
+            except BaseException as exc:
+                failures.append(exc)
+
+        threads = [threading.Thread(target=decide) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+        self.assertEqual([report.kept for report in reports].count(False), 1)
+        self.assertEqual({report.allows("nccl_p2p") for report in reports}, {True})
+        self.assertEqual(len({report.env("json") for report in reports}), 1)
+
+    def test_other_threads_run_during_a_call(self):
+        entered, left, turns = threading.Event(), threading.Event(), []
+
+        def count():
+            entered.wait()
+            while not left.is_set():
+                turns.append(None)
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        try:
+            entered.set()
+            self.decide(HEALTHY, no_cache=True)
+        finally:
+            left.set()
+            thread.join()
+        # a call that held the interpreter would leave one or two
+        self.assertGreater(len(turns), 10)
 
     def test_report_outlives_its_context_and_strings_outlive_the_report(self):
         context = p2psafe.Context()
