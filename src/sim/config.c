@@ -217,7 +217,7 @@ static int read_links(struct sim_config *c, const json_t *o, struct sim_error *e
 	size_t i;
 	int s, d;
 
-	if (!sim_keys_read(o, keys, COUNT(keys), NULL, "links", e))
+	if (!sim_keys_read(o, keys, COUNT(keys), &t, "links", e))
 		return 0;
 	if (first && !sim_keys_read(first, default_keys, COUNT(default_keys), &t, "links.default", e))
 		return 0;
