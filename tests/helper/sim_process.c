@@ -226,13 +226,15 @@ static void survivor(void *arg)
 static void kill_one(unsigned delay_us)
 {
 	struct timespec t = { 0, (long)delay_us * 1000 };
+	siginfo_t info;
 	int fd = rig_memory();
 	int a = rig_start(2, "", fd, survivor, NULL), b = rig_start(2, "", fd, busy, NULL);
 
 	await_step(2);
 	nanosleep(&t, NULL);
 	kill(b, SIGKILL);
-	/* Not reaped yet: a zombie holds no lock either. */
+	/* Ended but not reaped: a zombie holds no lock and no memory either. */
+	assert_int_equal(waitid(P_PID, (id_t)b, &info, WEXITED | WNOWAIT), 0);
 	reach(3);
 	assert_int_equal(rig_wait(a), 0);
 	assert_int_equal(rig_wait(b), 1000 + SIGKILL);
