@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SPIN_NS UINT64_C(50000)     /* small operations end within this: no sleep, least latency */
-#define YIELD_NS UINT64_C(300000)   /* then let others run */
-#define SLEEP_NS 50000L             /* then sleep in short pieces */
+#define SPIN_NS UINT64_C(50000)      /* small operations end within this: no sleep, least latency */
+#define YIELD_NS UINT64_C(300000)    /* then let others run */
+#define SLEEP_NS 50000L              /* then sleep in short pieces */
 #define HANGUP_NS UINT64_C(20000000) /* how often a long wait looks whether the conductor is still there */
 #define EAGER_NS UINT64_C(100000)    /* after an answer the next request is often near: waking up costs more than looking */
 
@@ -138,7 +138,7 @@ int p2s_channel_wait(struct p2s_channel *c, struct p2s_op_answer *a, uint64_t ti
 }
 
 int p2s_channel_launch(struct p2s_channel *c, struct p2s_op_answer *a, int kernel, uint32_t grid, uint32_t block,
-                       const uint64_t *args, size_t count)
+					   const uint64_t *args, size_t count)
 {
 	uint64_t values[P2S_KERNEL_ARGS_MAX];
 	void *pointers[P2S_KERNEL_ARGS_MAX];

@@ -16,15 +16,15 @@ enum { P2S_KERNELS(P2S_KERNEL_INDEX) P2S_KERNEL_COUNT };
 #undef P2S_KERNEL_INDEX
 
 /* The channel's pinned block, and at the same offsets its scratch block in device memory. */
-#define P2S_SCRATCH_CONTROL 0     /* a control page of its own with go raised: launches that must not wait for the conductor */
-#define P2S_SCRATCH_CHECK 4096    /* struct p2s_check_result */
-#define P2S_SCRATCH_ROLES 8192    /* two struct p2s_role_result */
-#define P2S_SCRATCH_WORDS 12288   /* PEEK's bytes; device: memory that empty launches may name */
-#define P2S_SCRATCH_ZERO 16384    /* pinned: zeroes; the start values of results */
-#define P2S_SCRATCH_START 20480   /* pinned: struct p2s_check_result as it must be before p2s_check */
+#define P2S_SCRATCH_CONTROL 0   /* a control page of its own with go raised: launches that must not wait for the conductor */
+#define P2S_SCRATCH_CHECK 4096  /* struct p2s_check_result */
+#define P2S_SCRATCH_ROLES 8192  /* two struct p2s_role_result */
+#define P2S_SCRATCH_WORDS 12288 /* PEEK's bytes; device: memory that empty launches may name */
+#define P2S_SCRATCH_ZERO 16384  /* pinned: zeroes; the start values of results */
+#define P2S_SCRATCH_START 20480 /* pinned: struct p2s_check_result as it must be before p2s_check */
 #define P2S_SCRATCH_BYTES 24576
 
-#define P2S_ABORT_NS UINT64_C(300000000)    /* how long a raised abort may take */
+#define P2S_ABORT_NS UINT64_C(300000000)     /* how long a raised abort may take */
 #define P2S_DEFAULT_NS UINT64_C(10000000000) /* for requests without timeout_ns */
 
 struct p2s_worker;
@@ -93,7 +93,7 @@ int p2s_channel_refuse(struct p2s_op_answer *a, int32_t rc, const char *where);
 int p2s_channel_wait(struct p2s_channel *c, struct p2s_op_answer *a, uint64_t timeout_ns);
 /* Launches a kernel on the channel's stream. Returns 1, or 0 with the reason in the answer. */
 int p2s_channel_launch(struct p2s_channel *c, struct p2s_op_answer *a, int kernel, uint32_t grid, uint32_t block,
-                       const uint64_t *args, size_t count);
+					   const uint64_t *args, size_t count);
 /* Time between the events begin and end, both done. 0 unknown. */
 uint64_t p2s_channel_elapsed(struct p2s_channel *c);
 /* 1 if this channel may touch [off, off + len) of b: a bug in the conductor must not become a wild write. local: b must be this
@@ -101,7 +101,7 @@ uint64_t p2s_channel_elapsed(struct p2s_channel *c);
 int p2s_channel_reach(const struct p2s_channel *c, const struct p2s_buffer *b, uint64_t off, uint64_t len, int local);
 /* Checks the slot geometry of MP, CE_FLAG and FILL_SLOTS, and that all slots lie in b from off on. */
 int p2s_channel_slots(const struct p2s_channel *c, const struct p2s_buffer *b, uint64_t off, const struct p2s_op_request *q,
-                      int local);
+					  int local);
 /* The device with this PCI address. Returns 1, or 0 with the reason in the answer. */
 int p2s_channel_device(struct p2s_channel *c, struct p2s_op_answer *a, const char *address, p2s_cudevice *dev);
 

@@ -108,7 +108,7 @@ static void describe(struct p2s_channel *c, struct p2s_op_device *d)
 
 		for (size_t i = 0; i < sizeof u.bytes; i++)
 			n += (size_t)snprintf(d->uuid + n, sizeof d->uuid - n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-			                      (unsigned char)u.bytes[i]);
+								  (unsigned char)u.bytes[i]);
 	}
 	snprintf(d->address, sizeof d->address, "%s", c->address);
 	c->sm_count = d->sm_count > 0 ? d->sm_count : 1;
@@ -124,14 +124,14 @@ static int furnish(struct p2s_channel *c, struct p2s_op_answer *a)
 	void *pinned = NULL;
 
 	if (!P2S_CU(c, a, cuStreamCreate, &c->stream, P2S_CU_STREAM_NON_BLOCKING) ||
-	    !P2S_CU(c, a, cuEventCreate, &c->begin, P2S_CU_EVENT_DEFAULT) ||
-	    !P2S_CU(c, a, cuEventCreate, &c->end, P2S_CU_EVENT_DEFAULT) ||
-	    !P2S_CU(c, a, cuMemHostRegister_v2, c->control, P2S_CTL_BYTES,
-	            P2S_CU_HOST_REGISTER_PORTABLE | P2S_CU_HOST_REGISTER_DEVICEMAP) ||
-	    !P2S_CU(c, a, cuMemHostGetDevicePointer_v2, &c->control_dev, c->control, 0) ||
-	    !P2S_CU(c, a, cuMemHostAlloc, &pinned, P2S_SCRATCH_BYTES, P2S_CU_HOST_ALLOC_PORTABLE | P2S_CU_HOST_ALLOC_DEVICEMAP) ||
-	    !P2S_CU(c, a, cuMemHostGetDevicePointer_v2, &c->pinned_dev, pinned, 0) ||
-	    !P2S_CU(c, a, cuMemAlloc_v2, &c->scratch, P2S_SCRATCH_BYTES))
+		!P2S_CU(c, a, cuEventCreate, &c->begin, P2S_CU_EVENT_DEFAULT) ||
+		!P2S_CU(c, a, cuEventCreate, &c->end, P2S_CU_EVENT_DEFAULT) ||
+		!P2S_CU(c, a, cuMemHostRegister_v2, c->control, P2S_CTL_BYTES,
+				P2S_CU_HOST_REGISTER_PORTABLE | P2S_CU_HOST_REGISTER_DEVICEMAP) ||
+		!P2S_CU(c, a, cuMemHostGetDevicePointer_v2, &c->control_dev, c->control, 0) ||
+		!P2S_CU(c, a, cuMemHostAlloc, &pinned, P2S_SCRATCH_BYTES, P2S_CU_HOST_ALLOC_PORTABLE | P2S_CU_HOST_ALLOC_DEVICEMAP) ||
+		!P2S_CU(c, a, cuMemHostGetDevicePointer_v2, &c->pinned_dev, pinned, 0) ||
+		!P2S_CU(c, a, cuMemAlloc_v2, &c->scratch, P2S_SCRATCH_BYTES))
 		return 0;
 	memset(pinned, 0, P2S_SCRATCH_BYTES);
 	c->pinned = pinned;
@@ -189,13 +189,13 @@ static int first_launches(struct p2s_channel *c, struct p2s_op_answer *a, uint64
 	const uint64_t max_ns = UINT64_C(1000000);
 
 	return p2s_channel_launch(c, a, P2S_KERNEL_fill, 1, 32, (uint64_t[]){words, 0, 0, 0}, 4) &&
-	       p2s_channel_launch(c, a, P2S_KERNEL_check, 1, 32, (uint64_t[]){words, 0, 0, 0, 0, 0, 0, check}, 8) &&
-	       p2s_channel_launch(c, a, P2S_KERNEL_load, 1, 32, (uint64_t[]){words, words, 0, 0, 0}, 5) &&
-	       p2s_channel_launch(c, a, P2S_KERNEL_mp, 2, 32,
-	                          (uint64_t[]){ctl, roles, 0, 0, 0, 0, 0, 1, 64, 8, 0, 0, max_ns, max_ns}, 14) &&
-	       p2s_channel_launch(c, a, P2S_KERNEL_tear, 2, 32, (uint64_t[]){ctl, roles, 0, 0, 1, 0, 0, 0, max_ns, max_ns}, 10) &&
-	       p2s_channel_launch(c, a, P2S_KERNEL_atomic, 1, 32, (uint64_t[]){ctl, roles, words, 0, 0}, 5) &&
-	       p2s_channel_wait(c, a, timeout_ns);
+		   p2s_channel_launch(c, a, P2S_KERNEL_check, 1, 32, (uint64_t[]){words, 0, 0, 0, 0, 0, 0, check}, 8) &&
+		   p2s_channel_launch(c, a, P2S_KERNEL_load, 1, 32, (uint64_t[]){words, words, 0, 0, 0}, 5) &&
+		   p2s_channel_launch(c, a, P2S_KERNEL_mp, 2, 32,
+							  (uint64_t[]){ctl, roles, 0, 0, 0, 0, 0, 1, 64, 8, 0, 0, max_ns, max_ns}, 14) &&
+		   p2s_channel_launch(c, a, P2S_KERNEL_tear, 2, 32, (uint64_t[]){ctl, roles, 0, 0, 1, 0, 0, 0, max_ns, max_ns}, 10) &&
+		   p2s_channel_launch(c, a, P2S_KERNEL_atomic, 1, 32, (uint64_t[]){ctl, roles, words, 0, 0}, 5) &&
+		   p2s_channel_wait(c, a, timeout_ns);
 }
 
 void p2s_op_init(struct p2s_channel *c, struct p2s_call *call)

@@ -146,7 +146,7 @@ static int import_cumem(struct p2s_channel *c, struct p2s_op_answer *a, struct p
 	if (fd < 0)
 		return p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "handle");
 	if (!P2S_CU(c, a, cuMemGetAllocationGranularity, &granularity, &prop, P2S_CU_GRANULARITY_RECOMMENDED) ||
-	    !P2S_CU(c, a, cuMemImportFromShareableHandle, &b->handle, (void *)(intptr_t)fd, P2S_CU_HANDLE_POSIX_FD))
+		!P2S_CU(c, a, cuMemImportFromShareableHandle, &b->handle, (void *)(intptr_t)fd, P2S_CU_HANDLE_POSIX_FD))
 		return 0;
 	if (map(c, a, b, granularity))
 		return 1;
@@ -303,7 +303,7 @@ void p2s_op_host_map(struct p2s_channel *c, struct p2s_call *call)
 		p2s_channel_refuse(a, P2S_RC_ERROR, "mmap");
 	} else {
 		got = P2S_CU(c, a, cuMemHostRegister_v2, b->host, b->bytes,
-		             P2S_CU_HOST_REGISTER_PORTABLE | P2S_CU_HOST_REGISTER_DEVICEMAP);
+					 P2S_CU_HOST_REGISTER_PORTABLE | P2S_CU_HOST_REGISTER_DEVICEMAP);
 		if (!got)
 			munmap(b->host, b->bytes);
 	}

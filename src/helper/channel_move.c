@@ -5,18 +5,23 @@
 #include <string.h>
 #include <time.h>
 
-#define BLOCK 256        /* threads of a bulk block */
-#define LOAD_BLOCK 512   /* likewise for p2s_load: as nvbandwidth's SM copies */
-#define THREADS_PER_SM 2048
+/* Launch shapes, as measured on an H200: stores need few threads (one block of 256 on every SM fills local memory fastest
+ * and a peer's as fast as any), loads need as many as fit. */
+#define BLOCK 256
+#define LOAD_BLOCK 512
+#define FILL_PER_SM 1
+#define CHECK_PER_SM 8
+#define LOAD_PER_SM 4
 #define UNITS_PER_THREAD 4
 #define SMALL_BYTES 512  /* first contact: one warp */
 #define SLOTS_QUEUED 128 /* copies are queued in batches, so that a full queue never blocks inside the driver */
 
-/* Blocks for len bytes: enough threads for UNITS_PER_THREAD units of 16 bytes each, at most what the GPU holds. */
-static void shape(const struct p2s_channel *c, uint64_t len, uint32_t bulk_block, uint32_t *grid, uint32_t *block)
+/* Blocks for len bytes: enough threads for UNITS_PER_THREAD units of 16 bytes each, at most per_sm blocks on every SM. */
+static void shape(const struct p2s_channel *c, uint64_t len, uint32_t bulk_block, uint32_t per_sm, uint32_t *grid,
+				  uint32_t *block)
 {
 	uint64_t per_block = (uint64_t)bulk_block * 16 * UNITS_PER_THREAD;
-	uint64_t most = (uint64_t)c->sm_count * (THREADS_PER_SM / bulk_block);
+	uint64_t most = (uint64_t)c->sm_count * per_sm;
 	uint64_t n = (len + per_block - 1) / per_block;
 
 	if (len <= SMALL_BYTES) {
@@ -54,9 +59,9 @@ void p2s_op_fill(struct p2s_channel *c, struct p2s_call *call)
 	} else if (!c->kernels) {
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_fill");
 	} else {
-		shape(c, q->len, BLOCK, &grid, &block);
-		if (begin(c, a) && p2s_channel_launch(c, a, P2S_KERNEL_fill, grid, block,
-		                                      (uint64_t[]){b->ptr, q->off, q->off + q->len, q->seed}, 4))
+		shape(c, q->len, BLOCK, FILL_PER_SM, &grid, &block);
+		if (begin(c, a) &&
+			p2s_channel_launch(c, a, P2S_KERNEL_fill, grid, block, (uint64_t[]){b->ptr, q->off, q->off + q->len, q->seed}, 4))
 			finish(c, a, q->timeout_ns);
 	}
 	p2s_buffers_unpin(&c->worker->buffers, b);
@@ -70,13 +75,13 @@ static void check(struct p2s_channel *c, struct p2s_op_answer *a, const struct p
 	uint32_t grid;
 	uint32_t block;
 
-	shape(c, q->len, BLOCK, &grid, &block);
+	shape(c, q->len, BLOCK, CHECK_PER_SM, &grid, &block);
 	if (!P2S_CU(c, a, cuMemcpyHtoDAsync_v2, res, c->pinned + P2S_SCRATCH_START, sizeof r, c->stream) || !begin(c, a) ||
-	    !p2s_channel_launch(c, a, P2S_KERNEL_check, grid, block,
-	                        (uint64_t[]){b->ptr, q->off, q->off + q->len, q->in_off, in_end, q->seed, q->seed2, res}, 8) ||
-	    !P2S_CU(c, a, cuEventRecord, c->end, c->stream) ||
-	    !P2S_CU(c, a, cuMemcpyDtoHAsync_v2, c->pinned + P2S_SCRATCH_CHECK, res, sizeof r, c->stream) ||
-	    !p2s_channel_wait(c, a, q->timeout_ns))
+		!p2s_channel_launch(c, a, P2S_KERNEL_check, grid, block,
+							(uint64_t[]){b->ptr, q->off, q->off + q->len, q->in_off, in_end, q->seed, q->seed2, res}, 8) ||
+		!P2S_CU(c, a, cuEventRecord, c->end, c->stream) ||
+		!P2S_CU(c, a, cuMemcpyDtoHAsync_v2, c->pinned + P2S_SCRATCH_CHECK, res, sizeof r, c->stream) ||
+		!p2s_channel_wait(c, a, q->timeout_ns))
 		return;
 	memcpy(&r, c->pinned + P2S_SCRATCH_CHECK, sizeof r);
 	a->device_ns = p2s_channel_elapsed(c);
@@ -94,7 +99,7 @@ void p2s_op_check(struct p2s_channel *c, struct p2s_call *call)
 	struct p2s_buffer *b = p2s_buffers_pin(&c->worker->buffers, q->buf);
 
 	if (!p2s_channel_reach(c, b, q->off, q->len, 1) || q->len == 0 || (q->off | q->len) % 8 != 0 || b->ptr % 16 != 0 ||
-	    q->in_off > b->bytes || q->in_len > b->bytes - q->in_off)
+		q->in_off > b->bytes || q->in_len > b->bytes - q->in_off)
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "CHECK");
 	else if (!c->kernels)
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_check");
@@ -116,14 +121,14 @@ void p2s_op_load(struct p2s_channel *c, struct p2s_call *call)
 	uint32_t block;
 
 	if (!p2s_channel_reach(c, dst, q->off, q->len, 1) || !p2s_channel_reach(c, src, q->off, q->len, 0) || q->len == 0 ||
-	    q->mode > 2 || (q->mode != 0 && (q->off | q->len) % 8 != 0) || (dst->ptr | src->ptr) % 16 != 0 || dst == src) {
+		q->mode > 2 || (q->mode != 0 && (q->off | q->len) % 8 != 0) || (dst->ptr | src->ptr) % 16 != 0 || dst == src) {
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "LOAD");
 	} else if (!c->kernels) {
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_load");
 	} else {
-		shape(c, q->len, LOAD_BLOCK, &grid, &block);
+		shape(c, q->len, LOAD_BLOCK, LOAD_PER_SM, &grid, &block);
 		if (begin(c, a) && p2s_channel_launch(c, a, P2S_KERNEL_load, grid, block,
-		                                      (uint64_t[]){dst->ptr, src->ptr, q->off, q->off + q->len, q->mode}, 5))
+											  (uint64_t[]){dst->ptr, src->ptr, q->off, q->off + q->len, q->mode}, 5))
 			finish(c, a, q->timeout_ns);
 	}
 	p2s_buffers_unpin(&c->worker->buffers, src);
@@ -139,15 +144,15 @@ void p2s_op_copy(struct p2s_channel *c, struct p2s_call *call)
 	struct p2s_buffer *src = p2s_buffers_pin(&w->buffers, q->buf2);
 
 	if (!p2s_channel_reach(c, dst, q->off, q->len, 0) || !p2s_channel_reach(c, src, q->off2, q->len, 0) || q->len == 0 ||
-	    q->mode > P2S_COPY_PEER_ASYNC || dst == src) {
+		q->mode > P2S_COPY_PEER_ASYNC || dst == src) {
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "COPY");
 	} else if (q->mode == P2S_COPY_PEER_ASYNC && (w->cu.missing & P2S_FEATURE_PEER) != 0) {
 		p2s_channel_refuse(a, P2S_RC_UNSUPPORTED, "cuMemcpyPeerAsync");
 	} else if (begin(c, a)) {
 		int queued = q->mode == P2S_COPY_ASYNC
-		                 ? P2S_CU(c, a, cuMemcpyAsync, dst->ptr + q->off, src->ptr + q->off2, q->len, c->stream)
-		                 : P2S_CU(c, a, cuMemcpyPeerAsync, dst->ptr + q->off, w->channel[dst->channel].ctx, src->ptr + q->off2,
-		                          w->channel[src->channel].ctx, q->len, c->stream);
+						 ? P2S_CU(c, a, cuMemcpyAsync, dst->ptr + q->off, src->ptr + q->off2, q->len, c->stream)
+						 : P2S_CU(c, a, cuMemcpyPeerAsync, dst->ptr + q->off, w->channel[dst->channel].ctx, src->ptr + q->off2,
+								  w->channel[src->channel].ctx, q->len, c->stream);
 
 		if (queued)
 			finish(c, a, q->timeout_ns);
@@ -168,7 +173,7 @@ void p2s_op_peek(struct p2s_channel *c, struct p2s_call *call)
 	} else {
 		memset(words, 0, sizeof a->samples);
 		if (P2S_CU(c, a, cuMemcpyDtoHAsync_v2, words, b->ptr + q->off, q->len, c->stream) &&
-		    p2s_channel_wait(c, a, q->timeout_ns)) {
+			p2s_channel_wait(c, a, q->timeout_ns)) {
 			memcpy(a->samples, words, q->len);
 			a->samples_len = (uint32_t)q->len;
 		}
@@ -184,12 +189,12 @@ void p2s_op_host_copy(struct p2s_channel *c, struct p2s_call *call)
 	struct p2s_buffer *host = p2s_buffers_pin(&c->worker->buffers, q->buf2);
 
 	if (!p2s_channel_reach(c, dev, q->off, q->len, 1) || host == NULL || host->kind != P2S_BUFFER_HOST || q->len == 0 ||
-	    q->off2 > host->bytes || q->len > host->bytes - q->off2 || q->mode > 1) {
+		q->off2 > host->bytes || q->len > host->bytes - q->off2 || q->mode > 1) {
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "HOST_COPY");
 	} else if (begin(c, a)) {
 		unsigned char *at = (unsigned char *)host->host + q->off2;
 		int queued = q->mode == 0 ? P2S_CU(c, a, cuMemcpyDtoHAsync_v2, at, dev->ptr + q->off, q->len, c->stream)
-		                          : P2S_CU(c, a, cuMemcpyHtoDAsync_v2, dev->ptr + q->off, at, q->len, c->stream);
+								  : P2S_CU(c, a, cuMemcpyHtoDAsync_v2, dev->ptr + q->off, at, q->len, c->stream);
 
 		if (queued)
 			finish(c, a, q->timeout_ns);
@@ -211,7 +216,8 @@ static void pace(uint64_t until_ns)
 	nanosleep(&ts, NULL);
 }
 
-static void ce_flag(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, p2s_cuptr dst, p2s_cuptr src)
+static void ce_flag(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, p2s_cuptr dst,
+					p2s_cuptr src)
 {
 	uint64_t start = p2s_now_ns();
 
@@ -223,7 +229,7 @@ static void ce_flag(struct p2s_channel *c, struct p2s_op_answer *a, const struct
 		if (q->pace_ns != 0)
 			pace(start + k * q->pace_ns);
 		if (!P2S_CU(c, a, cuMemcpyAsync, dst + at, src + at, (size_t)q->words * 8, c->stream) ||
-		    !P2S_CU(c, a, cuMemcpyAsync, dst + at + q->flag_off, src + at + q->flag_off, 8, c->stream))
+			!P2S_CU(c, a, cuMemcpyAsync, dst + at + q->flag_off, src + at + q->flag_off, 8, c->stream))
 			return;
 		if (k % SLOTS_QUEUED == SLOTS_QUEUED - 1 && !p2s_channel_wait(c, a, q->timeout_ns))
 			return;
@@ -239,7 +245,7 @@ void p2s_op_ce_flag(struct p2s_channel *c, struct p2s_call *call)
 	struct p2s_buffer *src = p2s_buffers_pin(&c->worker->buffers, q->buf2);
 
 	if (!p2s_channel_slots(c, dst, q->off, q, 0) || !p2s_channel_slots(c, src, q->off2, q, 0) || dst == src ||
-	    q->pace_ns > UINT64_C(1000000000))
+		q->pace_ns > UINT64_C(1000000000))
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "CE_FLAG");
 	else
 		ce_flag(c, a, q, dst->ptr + q->off, src->ptr + q->off2);

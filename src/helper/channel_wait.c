@@ -1,5 +1,5 @@
-/* Operations whose kernels wait for another GPU: message passing, tearing, atomics. Before each the conductor clears ready, go and
- * abort of the control page; the worker clears ready once more, and takes back only an abort that it raised itself. */
+/* Operations whose kernels wait for another GPU: message passing, tearing, atomics. Before each the conductor clears ready, go
+ * and abort of the control page; the worker clears ready once more, and takes back only an abort that it raised itself. */
 #define _GNU_SOURCE
 #include "helper/channel.h"
 
@@ -10,12 +10,13 @@
 #define CAS_PER_SWAP 256 /* the other GPU may win many times in a row, but it stops after its own count */
 #define CAS_LEAST 65536
 
-int p2s_channel_slots(const struct p2s_channel *c, const struct p2s_buffer *b, uint64_t off, const struct p2s_op_request *q, int local)
+int p2s_channel_slots(const struct p2s_channel *c, const struct p2s_buffer *b, uint64_t off, const struct p2s_op_request *q,
+					  int local)
 {
 	uint64_t len;
 
 	if (q->rounds == 0 || q->words == 0 || q->slot_bytes % 8 != 0 || q->flag_off % 8 != 0 || off % 8 != 0 ||
-	    q->flag_off < (uint64_t)q->words * 8 || q->slot_bytes < (uint64_t)q->flag_off + 8)
+		q->flag_off < (uint64_t)q->words * 8 || q->slot_bytes < (uint64_t)q->flag_off + 8)
 		return 0;
 	len = (uint64_t)(q->rounds - 1) * q->slot_bytes + q->flag_off + 8;
 	return p2s_channel_reach(c, b, off, len, local);
@@ -28,8 +29,8 @@ static uint64_t most_polls(uint64_t max_ns)
 }
 
 /* Zeroes the role results, launches, and brings the results back. */
-static void run_roles(struct p2s_channel *c, struct p2s_op_answer *a, int kernel, uint32_t grid, const uint64_t *args, size_t count,
-                      uint64_t timeout_ns)
+static void run_roles(struct p2s_channel *c, struct p2s_op_answer *a, int kernel, uint32_t grid, const uint64_t *args,
+					  size_t count, uint64_t timeout_ns)
 {
 	const uint64_t res = c->scratch + P2S_SCRATCH_ROLES;
 
@@ -38,10 +39,10 @@ static void run_roles(struct p2s_channel *c, struct p2s_op_answer *a, int kernel
 	c->control->polls.word = 0;
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!P2S_CU(c, a, cuMemcpyHtoDAsync_v2, res, c->pinned + P2S_SCRATCH_ZERO, ROLES_BYTES, c->stream) ||
-	    !P2S_CU(c, a, cuEventRecord, c->begin, c->stream) || !p2s_channel_launch(c, a, kernel, grid, 32, args, count) ||
-	    !P2S_CU(c, a, cuEventRecord, c->end, c->stream) ||
-	    !P2S_CU(c, a, cuMemcpyDtoHAsync_v2, c->pinned + P2S_SCRATCH_ROLES, res, ROLES_BYTES, c->stream) ||
-	    !p2s_channel_wait(c, a, timeout_ns))
+		!P2S_CU(c, a, cuEventRecord, c->begin, c->stream) || !p2s_channel_launch(c, a, kernel, grid, 32, args, count) ||
+		!P2S_CU(c, a, cuEventRecord, c->end, c->stream) ||
+		!P2S_CU(c, a, cuMemcpyDtoHAsync_v2, c->pinned + P2S_SCRATCH_ROLES, res, ROLES_BYTES, c->stream) ||
+		!p2s_channel_wait(c, a, timeout_ns))
 		return;
 	a->device_ns = p2s_channel_elapsed(c);
 	a->roles_len = ROLES_BYTES;
@@ -56,16 +57,16 @@ void p2s_op_mp(struct p2s_channel *c, struct p2s_call *call)
 	struct p2s_buffer *r = p2s_buffers_pin(&c->worker->buffers, q->buf2);
 
 	if ((q->buf == 0 && q->buf2 == 0) || (q->buf != 0 && !p2s_channel_slots(c, w, q->off, q, 0)) ||
-	    (q->buf2 != 0 && !p2s_channel_slots(c, r, q->off2, q, 0)) || q->idiom > 3 || q->max_ns == 0)
+		(q->buf2 != 0 && !p2s_channel_slots(c, r, q->off2, q, 0)) || q->idiom > 3 || q->max_ns == 0)
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "MP");
 	else if (!c->kernels)
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_mp");
 	else
 		run_roles(c, a, P2S_KERNEL_mp, 2,
-		          (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, w != NULL ? w->ptr + q->off : 0,
-		                       r != NULL ? r->ptr + q->off2 : 0, q->seed, q->seed2, q->rounds, q->words, q->slot_bytes,
-		                       q->flag_off, q->idiom, q->pace_ns, q->max_ns, most_polls(q->max_ns)},
-		          14, q->timeout_ns);
+				  (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, w != NULL ? w->ptr + q->off : 0,
+							   r != NULL ? r->ptr + q->off2 : 0, q->seed, q->seed2, q->rounds, q->words, q->slot_bytes,
+							   q->flag_off, q->idiom, q->pace_ns, q->max_ns, most_polls(q->max_ns)},
+				  14, q->timeout_ns);
 	p2s_buffers_unpin(&c->worker->buffers, r);
 	p2s_buffers_unpin(&c->worker->buffers, w);
 }
@@ -79,17 +80,17 @@ void p2s_op_tear(struct p2s_channel *c, struct p2s_call *call)
 	uint64_t len = ((uint64_t)q->words + 1) * 8;
 
 	if ((q->buf == 0 && q->buf2 == 0) || q->words == 0 || (q->off | q->off2) % 8 != 0 ||
-	    (q->buf != 0 && !p2s_channel_reach(c, w, q->off, len, 0)) || (q->buf2 != 0 && !p2s_channel_reach(c, r, q->off2, len, 0)) ||
-	    q->rounds == 0 || q->max_ns == 0)
+		(q->buf != 0 && !p2s_channel_reach(c, w, q->off, len, 0)) ||
+		(q->buf2 != 0 && !p2s_channel_reach(c, r, q->off2, len, 0)) || q->rounds == 0 || q->max_ns == 0)
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "TEAR");
 	else if (!c->kernels)
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_tear");
 	else
 		run_roles(c, a, P2S_KERNEL_tear, 2,
-		          (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, w != NULL ? w->ptr + q->off : 0,
-		                       r != NULL ? r->ptr + q->off2 : 0, q->words, q->seed, q->seed2, q->rounds, q->max_ns,
-		                       most_polls(q->max_ns)},
-		          10, q->timeout_ns);
+				  (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, w != NULL ? w->ptr + q->off : 0,
+							   r != NULL ? r->ptr + q->off2 : 0, q->words, q->seed, q->seed2, q->rounds, q->max_ns,
+							   most_polls(q->max_ns)},
+				  10, q->timeout_ns);
 	p2s_buffers_unpin(&c->worker->buffers, r);
 	p2s_buffers_unpin(&c->worker->buffers, w);
 }
@@ -106,9 +107,9 @@ void p2s_op_atomic(struct p2s_channel *c, struct p2s_call *call)
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_atomic");
 	else
 		run_roles(c, a, P2S_KERNEL_atomic, 1,
-		          (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, b->ptr + q->off, q->rounds,
-		                       (uint64_t)q->rounds * CAS_PER_SWAP + CAS_LEAST},
-		          5, q->timeout_ns);
+				  (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, b->ptr + q->off, q->rounds,
+							   (uint64_t)q->rounds * CAS_PER_SWAP + CAS_LEAST},
+				  5, q->timeout_ns);
 	p2s_buffers_unpin(&c->worker->buffers, b);
 }
 
@@ -129,9 +130,9 @@ void p2s_op_fill_slots(struct p2s_channel *c, struct p2s_call *call)
 		struct p2s_role_result role;
 
 		run_roles(c, a, P2S_KERNEL_mp, 2,
-		          (uint64_t[]){c->pinned_dev + P2S_SCRATCH_CONTROL, c->scratch + P2S_SCRATCH_ROLES, b->ptr + q->off, 0, q->seed, 0,
-		                       q->rounds, q->words, q->slot_bytes, q->flag_off, 1, 0, max_ns, most_polls(max_ns)},
-		          14, q->timeout_ns);
+				  (uint64_t[]){c->pinned_dev + P2S_SCRATCH_CONTROL, c->scratch + P2S_SCRATCH_ROLES, b->ptr + q->off, 0, q->seed,
+							   0, q->rounds, q->words, q->slot_bytes, q->flag_off, 1, 0, max_ns, most_polls(max_ns)},
+				  14, q->timeout_ns);
 		memcpy(&role, r, sizeof role);
 		if (a->rc == P2S_RC_OK && (role.status != P2S_ROLE_DONE || role.rounds_done != q->rounds))
 			p2s_channel_refuse(a, P2S_RC_TIMEOUT, "p2s_mp");

@@ -1,6 +1,6 @@
 /* The part of the CUDA driver API that the helper uses, declared here: no vendor header is needed to build. Values and
- * layouts are those of the public driver API since 12.0; tests/helper/worker_abi.c compares every one of them with the vendor's cuda.h
- * where that is installed. Names keep the vendor's spelling after P2S_ or in lower case, so that no clash can
+ * layouts are those of the public driver API since 12.0; tests/helper/worker_abi.c compares every one of them with the
+ * vendor's cuda.h where that is installed. Names keep the vendor's spelling after P2S_ or in lower case, so that no clash can
  * occur when both are included. */
 #ifndef P2S_HELPER_CUDA_ABI_H
 #define P2S_HELPER_CUDA_ABI_H

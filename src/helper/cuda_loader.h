@@ -9,9 +9,9 @@ struct p2s_cuda {
 #define P2S_CU_SYM(name, args, feature) p2s_curesult(*name) args;
 #include "helper/cuda_syms.def"
 #undef P2S_CU_SYM
-	uint32_t missing;            /* P2S_FEATURE_* disabled by missing symbols */
-	char missing_required[48];   /* first required symbol that is missing; "" none */
-	char error[160];             /* why the library did not load; "" it did */
+	uint32_t missing;          /* P2S_FEATURE_* disabled by missing symbols */
+	char missing_required[48]; /* first required symbol that is missing; "" none */
+	char error[160];           /* why the library did not load; "" it did */
 };
 
 /* Loads path (NULL: libcuda.so.1) and fills *cu. Returns 1 when every required symbol is there. 0: error or

@@ -1,6 +1,6 @@
 /* The floor: what any program with our process layout must spend. n processes with one primary context each and one
- * process with n, all at once; each calls cuInit, makes its contexts, and exits. Prints milliseconds from the first fork to the last
- * exit. Needs no GPU count: it uses every device of the driver.
+ * process with n, all at once; each calls cuInit, makes its contexts, and exits. Prints milliseconds from the first fork to the
+ * last exit. Needs no GPU count: it uses every device of the driver.
  *
  *   floor [LIBRARY]     exit 77: no usable driver */
 #define _GNU_SOURCE
@@ -25,7 +25,8 @@ static void *make(void *arg)
 	p2s_cudevice dev = -1;
 	p2s_cuctx ctx = NULL;
 
-	o->failed = o->cu->cuDeviceGet(&dev, o->ordinal) != P2S_CU_SUCCESS || o->cu->cuDevicePrimaryCtxRetain(&ctx, dev) != P2S_CU_SUCCESS;
+	o->failed =
+		o->cu->cuDeviceGet(&dev, o->ordinal) != P2S_CU_SUCCESS || o->cu->cuDevicePrimaryCtxRetain(&ctx, dev) != P2S_CU_SUCCESS;
 	return NULL;
 }
 

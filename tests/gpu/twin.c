@@ -21,7 +21,8 @@ static int judge_rc(struct twin *t, int s, int rc, int want, const char *what)
 
 	if (rc == want)
 		return 1;
-	snprintf(line, sizeof line, "%s: %s: rc %d, error %d at %s", what, side[s], rc, t->answer[s].cuda_error, t->answer[s].where);
+	snprintf(line, sizeof line, "%s: %s: rc %d, error %d at %s", what, side[s], rc, t->answer[s].cuda_error,
+			 t->answer[s].where);
 	return twin_expect(t, 0, line, 0);
 }
 

@@ -24,13 +24,28 @@ static void expect_pattern(struct twin *t, uint64_t off, uint64_t len, const cha
 
 void twin_fill_cases(struct twin *t)
 {
-	static const struct range cases[] = {{0, TWIN_BYTES}, {0, 1}, {1, 1}, {3, 7}, {5, 16}, {15, 2}, {16, 16}, {17, 33}, {8, 24},
-	                                     {9, 6}, {0, 128}, {128, 512}, {511, 514}, {7, (1 << 20) + 13}, {4095, 4098},
-	                                     {TWIN_BYTES - 1, 1}, {TWIN_BYTES - 17, 17}};
+	static const struct range cases[] = {{0, TWIN_BYTES},
+										 {0, 1},
+										 {1, 1},
+										 {3, 7},
+										 {5, 16},
+										 {15, 2},
+										 {16, 16},
+										 {17, 33},
+										 {8, 24},
+										 {9, 6},
+										 {0, 128},
+										 {128, 512},
+										 {511, 514},
+										 {7, (1 << 20) + 13},
+										 {4095, 4098},
+										 {TWIN_BYTES - 1, 1},
+										 {TWIN_BYTES - 17, 17}};
 	char what[80];
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		snprintf(what, sizeof what, "fill at %llu, %llu bytes", (unsigned long long)cases[i].off, (unsigned long long)cases[i].len);
+		snprintf(what, sizeof what, "fill at %llu, %llu bytes", (unsigned long long)cases[i].off,
+				 (unsigned long long)cases[i].len);
 		twin_fill(t, TWIN_A, 0, TWIN_BYTES, POISON);
 		twin_fill(t, TWIN_A, cases[i].off, cases[i].len, SEED);
 		twin_down(t, TWIN_A);
@@ -61,7 +76,8 @@ static void compare_checks(struct twin *t, const struct p2s_op_request *q, const
 		int wrong = 0;
 
 		for (uint64_t i = o; i < o + 8; i++)
-			wrong |= t->host[TWIN_REAL][i] != p2s_word_byte(i >= q->in_off && i < q->in_off + q->in_len ? q->seed : q->seed2, i);
+			wrong |=
+				t->host[TWIN_REAL][i] != p2s_word_byte(i >= q->in_off && i < q->in_off + q->in_len ? q->seed : q->seed2, i);
 		if (wrong && bad++ == 0)
 			first = o;
 	}
@@ -86,18 +102,31 @@ void twin_check_cases(struct twin *t)
 {
 	static const struct {
 		struct range region, in;
-	} cases[] = {{{0, TWIN_BYTES}, {0, TWIN_BYTES}}, {{0, TWIN_BYTES}, {4099, 70001}}, {{8, 16}, {8, 16}}, {{8, 8}, {8, 8}},
-	             {{0, 8}, {0, 8}}, {{24, 1000}, {100, 301}}, {{16, 4104}, {64, 0}}, {{4096, 65536}, {4097, 1}},
-	             {{8, TWIN_BYTES - 16}, {12345, 3000000}}};
+	} cases[] = {{{0, TWIN_BYTES}, {0, TWIN_BYTES}},
+				 {{0, TWIN_BYTES}, {4099, 70001}},
+				 {{8, 16}, {8, 16}},
+				 {{8, 8}, {8, 8}},
+				 {{0, 8}, {0, 8}},
+				 {{24, 1000}, {100, 301}},
+				 {{16, 4104}, {64, 0}},
+				 {{4096, 65536}, {4097, 1}},
+				 {{8, TWIN_BYTES - 16}, {12345, 3000000}}};
 	/* bytes to damage: edges of buffer, region, window and 16-byte units */
-	static const uint64_t spots[] = {0, 7, 8, 23, 24, 31, 99, 100, 401, 4096, 4097, 4098, 4099, 12344, 12345, 65535, 74099, 74100,
-	                                 1000000, 3012344, 3012345, TWIN_BYTES - 9, TWIN_BYTES - 8, TWIN_BYTES - 1};
+	static const uint64_t spots[] = {
+		0,    7,     8,     23,    24,    31,    99,      100,     401,     4096,           4097,           4098,
+		4099, 12344, 12345, 65535, 74099, 74100, 1000000, 3012344, 3012345, TWIN_BYTES - 9, TWIN_BYTES - 8, TWIN_BYTES - 1};
 	char what[120];
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		for (int damage = 0; damage < 3; damage++) {
-			struct p2s_op_request q = {.op = P2S_OP_CHECK, .buf = TWIN_A, .off = cases[i].region.off, .len = cases[i].region.len,
-			                           .in_off = cases[i].in.off, .in_len = cases[i].in.len, .seed = SEED, .seed2 = OUTSIDE};
+			struct p2s_op_request q = {.op = P2S_OP_CHECK,
+									   .buf = TWIN_A,
+									   .off = cases[i].region.off,
+									   .len = cases[i].region.len,
+									   .in_off = cases[i].in.off,
+									   .in_len = cases[i].in.len,
+									   .seed = SEED,
+									   .seed2 = OUTSIDE};
 
 			snprintf(what, sizeof what, "check region %zu, damage %d", i, damage);
 			twin_fill(t, TWIN_A, 0, TWIN_BYTES, OUTSIDE);
@@ -122,17 +151,22 @@ void twin_load_cases(struct twin *t)
 	static const struct {
 		uint32_t mode;
 		struct range r;
-	} cases[] = {{0, {0, TWIN_BYTES}}, {0, {1, 1}}, {0, {3, 29}}, {0, {15, 2}}, {0, {5, 6}}, {0, {8, 24}}, {0, {13, 1000003}},
-	             {0, {0, 16}}, {1, {0, TWIN_BYTES}}, {1, {8, 8}}, {1, {8, 100008}}, {2, {0, 65536}}, {2, {24, 1048}}};
+	} cases[] = {{0, {0, TWIN_BYTES}}, {0, {1, 1}},        {0, {3, 29}},   {0, {15, 2}},         {0, {5, 6}},
+				 {0, {8, 24}},         {0, {13, 1000003}}, {0, {0, 16}},   {1, {0, TWIN_BYTES}}, {1, {8, 8}},
+				 {1, {8, 100008}},     {2, {0, 65536}},    {2, {24, 1048}}};
 	char what[80];
 
 	twin_fill(t, TWIN_A, 0, TWIN_BYTES, SEED);
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		struct p2s_op_request q = {.op = P2S_OP_LOAD, .buf = TWIN_B, .buf2 = TWIN_A, .off = cases[i].r.off, .len = cases[i].r.len,
-		                           .mode = cases[i].mode};
+		struct p2s_op_request q = {.op = P2S_OP_LOAD,
+								   .buf = TWIN_B,
+								   .buf2 = TWIN_A,
+								   .off = cases[i].r.off,
+								   .len = cases[i].r.len,
+								   .mode = cases[i].mode};
 
 		snprintf(what, sizeof what, "load mode %u at %llu, %llu bytes", q.mode, (unsigned long long)q.off,
-		         (unsigned long long)q.len);
+				 (unsigned long long)q.len);
 		twin_fill(t, TWIN_B, 0, TWIN_BYTES, POISON);
 		twin_ask(t, &q, P2S_RC_OK, what);
 		twin_down(t, TWIN_B);

@@ -39,7 +39,7 @@ static int prepare(struct twin *t, int s, const char *worker, const char *librar
 		return 0;
 	if (drive_init(&t->drive[s], 0, address, &t->answer[s]) != P2S_RC_OK || t->drive[s].device[0].module != 1) {
 		printf("init of %s: error %d %d at %s, %s\n", address, t->answer[s].cuda_error, t->drive[s].device[0].cuda_error,
-		       t->answer[s].where, t->drive[s].device[0].jit_log);
+			   t->answer[s].where, t->drive[s].device[0].jit_log);
 		return 0;
 	}
 	t->host[s] = mmap(NULL, TWIN_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(struct twin *);
 	} kernels[] = {{"p2s_fill", twin_fill_cases}, {"p2s_check", twin_check_cases}, {"p2s_load", twin_load_cases},
-	               {"p2s_mp", twin_mp_cases},     {"p2s_tear", twin_tear_cases},   {"p2s_atomic", twin_atomic_cases}};
+				   {"p2s_mp", twin_mp_cases},     {"p2s_tear", twin_tear_cases},   {"p2s_atomic", twin_atomic_cases}};
 	char address[48] = "";
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -71,8 +71,9 @@ int main(int argc, char **argv)
 		printf("skipped: no usable /dev/nvidia0\n");
 		return 77;
 	}
-	if (!prepare(&twin, TWIN_REAL, argv[1], argc == 8 ? argv[5] : "-", argc == 8 ? argv[6] : NULL, argc == 8 ? argv[7] : address) ||
-	    !prepare(&twin, TWIN_SIM, argv[1], argv[2], argv[3], argv[4])) {
+	if (!prepare(&twin, TWIN_REAL, argv[1], argc == 8 ? argv[5] : "-", argc == 8 ? argv[6] : NULL,
+				 argc == 8 ? argv[7] : address) ||
+		!prepare(&twin, TWIN_SIM, argv[1], argv[2], argv[3], argv[4])) {
 		printf("FAIL: a worker did not start\n");
 		return 1;
 	}
@@ -84,7 +85,7 @@ int main(int argc, char **argv)
 
 		kernels[i].run(&twin);
 		printf("%s: %d comparisons, %d failed, %d ms\n", kernels[i].name, twin.done - done, twin.failed - failed,
-		       (int)((p2s_now_ns() - start) / 1000000));
+			   (int)((p2s_now_ns() - start) / 1000000));
 	}
 	for (int s = 0; s < TWIN_SIDES; s++)
 		drive_end(&twin.drive[s]);

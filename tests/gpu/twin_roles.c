@@ -1,4 +1,5 @@
-/* p2s_mp, p2s_tear and p2s_atomic against their twins: both roles of one GPU on one buffer, and readers alone on prepared bytes. */
+/* p2s_mp, p2s_tear and p2s_atomic against their twins: both roles of one GPU on one buffer, and readers alone on prepared
+ * bytes. */
 #include "twin.h"
 
 #include <stdio.h>
@@ -44,13 +45,14 @@ static void compare_role(struct twin *t, int which, const char *what)
 	struct p2s_role_result b = role(t, TWIN_SIM, which);
 	char line[240];
 	int same = a.status == b.status && a.rounds_done == b.rounds_done && a.bad_words == b.bad_words &&
-	           a.flag_found == b.flag_found && a.payload_ok == b.payload_ok && a.payload_bad == b.payload_bad &&
-	           a.cas_done == b.cas_done && same_samples(&a, &b);
+			   a.flag_found == b.flag_found && a.payload_ok == b.payload_ok && a.payload_bad == b.payload_bad &&
+			   a.cas_done == b.cas_done && same_samples(&a, &b);
 
-	snprintf(line, sizeof line, "%s role %d: status %d/%d rounds %d/%d bad %d/%d flag %llx/%llx ok %d/%d bad %d/%d samples %d/%d", what,
-	         which, (int)a.status, (int)b.status, (int)a.rounds_done, (int)b.rounds_done, (int)a.bad_words, (int)b.bad_words,
-	         (unsigned long long)a.flag_found, (unsigned long long)b.flag_found, (int)a.payload_ok, (int)b.payload_ok,
-	         (int)a.payload_bad, (int)b.payload_bad, (int)a.samples, (int)b.samples);
+	snprintf(line, sizeof line,
+			 "%s role %d: status %d/%d rounds %d/%d bad %d/%d flag %llx/%llx ok %d/%d bad %d/%d samples %d/%d", what, which,
+			 (int)a.status, (int)b.status, (int)a.rounds_done, (int)b.rounds_done, (int)a.bad_words, (int)b.bad_words,
+			 (unsigned long long)a.flag_found, (unsigned long long)b.flag_found, (int)a.payload_ok, (int)b.payload_ok,
+			 (int)a.payload_bad, (int)b.payload_bad, (int)a.samples, (int)b.samples);
 	twin_expect(t, same, line, 0);
 }
 
@@ -62,9 +64,19 @@ static void damage(struct twin *t, uint64_t at, unsigned char mask)
 
 static void mp_clean(struct twin *t, uint32_t idiom, uint32_t words, uint32_t flag_off, uint32_t slot)
 {
-	struct p2s_op_request q = {.op = P2S_OP_MP, .buf = TWIN_A, .off = 64, .buf2 = TWIN_A, .off2 = 64, .seed = SEED, .seed2 = SEED,
-	                           .rounds = 64, .words = words, .slot_bytes = slot, .flag_off = flag_off, .idiom = idiom,
-	                           .max_ns = MAX_NS};
+	struct p2s_op_request q = {.op = P2S_OP_MP,
+							   .buf = TWIN_A,
+							   .off = 64,
+							   .buf2 = TWIN_A,
+							   .off2 = 64,
+							   .seed = SEED,
+							   .seed2 = SEED,
+							   .rounds = 64,
+							   .words = words,
+							   .slot_bytes = slot,
+							   .flag_off = flag_off,
+							   .idiom = idiom,
+							   .max_ns = MAX_NS};
 	struct p2s_op_request f = q;
 	char what[80];
 
@@ -108,8 +120,14 @@ static void mp_clean(struct twin *t, uint32_t idiom, uint32_t words, uint32_t fl
 static void mp_damaged(struct twin *t, uint32_t idiom, uint32_t words, int bad_flag, const char *what)
 {
 	const uint32_t slot = 1024;
-	struct p2s_op_request f = {.op = P2S_OP_FILL_SLOTS, .buf = TWIN_A, .off = 128, .seed = SEED, .rounds = 16, .words = words,
-	                           .slot_bytes = slot, .flag_off = 1000};
+	struct p2s_op_request f = {.op = P2S_OP_FILL_SLOTS,
+							   .buf = TWIN_A,
+							   .off = 128,
+							   .seed = SEED,
+							   .rounds = 16,
+							   .words = words,
+							   .slot_bytes = slot,
+							   .flag_off = 1000};
 	struct p2s_op_request q = f;
 
 	twin_fill(t, TWIN_A, 0, TWIN_BYTES, POISON);
@@ -147,8 +165,15 @@ static void mp_damaged(struct twin *t, uint32_t idiom, uint32_t words, int bad_f
 void twin_mp_cases(struct twin *t)
 {
 	static const uint32_t words[] = {1, 2, 15, 31, 32, 33, 64, 65, 120};
-	struct p2s_op_request q = {.op = P2S_OP_MP, .buf2 = TWIN_A, .seed2 = SEED, .rounds = 4, .words = 4, .slot_bytes = 64,
-	                           .flag_off = 56, .max_ns = MAX_NS, .timeout_ns = UINT64_C(4000000000)};
+	struct p2s_op_request q = {.op = P2S_OP_MP,
+							   .buf2 = TWIN_A,
+							   .seed2 = SEED,
+							   .rounds = 4,
+							   .words = 4,
+							   .slot_bytes = 64,
+							   .flag_off = 56,
+							   .max_ns = MAX_NS,
+							   .timeout_ns = UINT64_C(4000000000)};
 
 	for (uint32_t idiom = 0; idiom <= 3; idiom++) {
 		for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -178,8 +203,13 @@ void twin_mp_cases(struct twin *t)
 static void tear_prepared(struct twin *t, int mark)
 {
 	const uint32_t words = 100;
-	struct p2s_op_request q = {.op = P2S_OP_TEAR, .buf2 = TWIN_A, .words = words, .seed = SEED, .seed2 = SEED_B, .rounds = 1000,
-	                           .max_ns = UINT64_C(20000000)};
+	struct p2s_op_request q = {.op = P2S_OP_TEAR,
+							   .buf2 = TWIN_A,
+							   .words = words,
+							   .seed = SEED,
+							   .seed2 = SEED_B,
+							   .rounds = 1000,
+							   .max_ns = UINT64_C(20000000)};
 	uint64_t poison = SEED ^ SEED_B ^ P2S_TEAR_POISON;
 	struct p2s_role_result a;
 	struct p2s_role_result b;
@@ -197,7 +227,8 @@ static void tear_prepared(struct twin *t, int mark)
 	if (mark) {
 		compare_role(t, READER, "tear, prepared");
 		twin_expect(t, a.seen_a == b.seen_a && a.seen_b == b.seen_b, "tear: values seen", a.seen_a);
-		twin_expect(t, a.seen_a == words - 10 - 5 - 1 && a.seen_b == 10 && a.bad_words == 1, "tear: planted value", a.bad_words);
+		twin_expect(t, a.seen_a == words - 10 - 5 - 1 && a.seen_b == 10 && a.bad_words == 1, "tear: planted value",
+					a.bad_words);
 		twin_expect(t, a.sample[0].offset == 400, "tear: where", a.sample[0].offset);
 	} else {
 		/* passes until the bound are the machine's own, what one pass finds is not */
@@ -209,8 +240,16 @@ static void tear_prepared(struct twin *t, int mark)
 
 void twin_tear_cases(struct twin *t)
 {
-	struct p2s_op_request q = {.op = P2S_OP_TEAR, .buf = TWIN_A, .off = 64, .buf2 = TWIN_A, .off2 = 64, .words = 48, .seed = SEED,
-	                           .seed2 = SEED_B, .rounds = 3000, .max_ns = UINT64_C(2000000000)};
+	struct p2s_op_request q = {.op = P2S_OP_TEAR,
+							   .buf = TWIN_A,
+							   .off = 64,
+							   .buf2 = TWIN_A,
+							   .off2 = 64,
+							   .words = 48,
+							   .seed = SEED,
+							   .seed2 = SEED_B,
+							   .rounds = 3000,
+							   .max_ns = UINT64_C(2000000000)};
 
 	tear_prepared(t, 1);
 	tear_prepared(t, 0);

@@ -70,7 +70,8 @@ static int find_gpus(void)
 }
 
 /* Sends one request to both channels at once, raises go on both, judges both roles. */
-static void both(struct drive *d[2], int c[2], struct p2s_op_request q[2], int roles, struct p2s_op_answer a[2], const char *what)
+static void both(struct drive *d[2], int c[2], struct p2s_op_request q[2], int roles, struct p2s_op_answer a[2],
+				 const char *what)
 {
 	for (int i = 0; i < 2; i++) {
 		drive_clear(d[i], c[i]);
@@ -109,9 +110,17 @@ static void messages(struct drive *d[2], int c[2], const uint32_t far[2], int pu
 
 		ask(d[i], c[i], f, &a[i], "poison");
 		/* push: into the other's memory, poll one's own; pull: the other way round */
-		q[i] = (struct p2s_op_request){.op = P2S_OP_MP, .buf = pull ? LOCAL(i) : far[i], .buf2 = pull ? far[i] : LOCAL(i),
-		                               .seed = SEED(i, 1), .seed2 = SEED(1 - i, 1), .rounds = 1000, .words = 64,
-		                               .slot_bytes = 1024, .flag_off = 1016, .idiom = idiom, .max_ns = MAX_NS};
+		q[i] = (struct p2s_op_request){.op = P2S_OP_MP,
+									   .buf = pull ? LOCAL(i) : far[i],
+									   .buf2 = pull ? far[i] : LOCAL(i),
+									   .seed = SEED(i, 1),
+									   .seed2 = SEED(1 - i, 1),
+									   .rounds = 1000,
+									   .words = 64,
+									   .slot_bytes = 1024,
+									   .flag_off = 1016,
+									   .idiom = idiom,
+									   .max_ns = MAX_NS};
 	}
 	both(d, c, q, 2, a, what);
 	for (int i = 0; i < 2; i++) {
@@ -134,12 +143,18 @@ static void tear_and_atomic(struct drive *d[2], int c[2], const uint32_t far[2])
 	uint64_t now[2];
 
 	for (int i = 0; i < 2; i++) {
-		struct p2s_op_request f = {.op = P2S_OP_FILL, .buf = LOCAL(i), .len = 4096,
-		                           .seed = SEED(0, 2) ^ SEED(0, 3) ^ P2S_TEAR_POISON};
+		struct p2s_op_request f = {
+			.op = P2S_OP_FILL, .buf = LOCAL(i), .len = 4096, .seed = SEED(0, 2) ^ SEED(0, 3) ^ P2S_TEAR_POISON};
 
 		ask(d[i], c[i], f, &a[i], "poison");
-		q[i] = (struct p2s_op_request){.op = P2S_OP_TEAR, .buf = far[i], .buf2 = LOCAL(i), .words = 96, .seed = SEED(0, 2),
-		                               .seed2 = SEED(0, 3), .rounds = 4000, .max_ns = MAX_NS};
+		q[i] = (struct p2s_op_request){.op = P2S_OP_TEAR,
+									   .buf = far[i],
+									   .buf2 = LOCAL(i),
+									   .words = 96,
+									   .seed = SEED(0, 2),
+									   .seed2 = SEED(0, 3),
+									   .rounds = 4000,
+									   .max_ns = MAX_NS};
 	}
 	both(d, c, q, 2, a, "tear");
 	for (int i = 0; i < 2; i++) {
@@ -148,14 +163,15 @@ static void tear_and_atomic(struct drive *d[2], int c[2], const uint32_t far[2])
 		expect(r.status == P2S_ROLE_DONE && r.bad_words == 0, "tear", (long long)r.bad_words);
 		expect(r.seen_a > 0 && r.seen_b > 0, "tear: power", (long long)r.seen_a);
 		printf("tear: %llu passes, a %llu b %llu\n", (unsigned long long)r.rounds_done, (unsigned long long)r.seen_a,
-		       (unsigned long long)r.seen_b);
+			   (unsigned long long)r.seen_b);
 	}
 	for (int i = 0; i < 2; i++) {
 		struct p2s_op_request f = {.op = P2S_OP_FILL, .buf = LOCAL(0), .len = 16, .seed = SEED(0, 15)};
 
 		if (i == 0)
 			ask(d[0], c[0], f, &a[0], "start value");
-		q[i] = (struct p2s_op_request){.op = P2S_OP_ATOMIC, .buf = i == 0 ? LOCAL(0) : far[1], .rounds = 1000, .max_ns = MAX_NS};
+		q[i] =
+			(struct p2s_op_request){.op = P2S_OP_ATOMIC, .buf = i == 0 ? LOCAL(0) : far[1], .rounds = 1000, .max_ns = MAX_NS};
 	}
 	both(d, c, q, 1, a, "atomic");
 	for (int i = 0; i < 2; i++) {
@@ -195,8 +211,8 @@ static void bulk(struct drive *d[2], int c[2], const uint32_t far[2], const char
 
 	printf("-- %s\n", mapping);
 	for (int mode = 0; mode < 7; mode++) {
-		static const char *const names[] = {"sm store", "sm load plain", "sm load relaxed", "sm load acquire", "copy write", "copy peer write",
-		                                    "copy read"};
+		static const char *const names[] = {"sm store",   "sm load plain",   "sm load relaxed", "sm load acquire",
+											"copy write", "copy peer write", "copy read"};
 		uint64_t poison = SEED(1, 15 - mode);
 		uint64_t seed = SEED(0, mode + 2);
 		int push = mode == 0 || mode == 4 || mode == 5;
@@ -229,13 +245,19 @@ static void alloc_two(struct drive *d, int c, int gpu, uint32_t mode)
 	struct p2s_op_answer a;
 
 	ask(d, c, (struct p2s_op_request){.op = P2S_OP_ALLOC, .buf = LOCAL(gpu), .len = big, .mode = mode}, &a, "alloc");
-	ask(d, c, (struct p2s_op_request){.op = P2S_OP_ALLOC, .buf = COPY_OF(gpu), .len = big, .mode = P2S_ALLOC_PLAIN}, &a, "alloc");
+	ask(d, c, (struct p2s_op_request){.op = P2S_OP_ALLOC, .buf = COPY_OF(gpu), .len = big, .mode = P2S_ALLOC_PLAIN}, &a,
+		"alloc");
 }
 
 static void flags_by_copies(struct drive *d[2], int c[2], const uint32_t far[2])
 {
-	struct p2s_op_request f = {.op = P2S_OP_FILL_SLOTS, .buf = COPY_OF(0), .seed = SEED(0, 9), .rounds = 200, .words = 64,
-	                           .slot_bytes = 1024, .flag_off = 1016};
+	struct p2s_op_request f = {.op = P2S_OP_FILL_SLOTS,
+							   .buf = COPY_OF(0),
+							   .seed = SEED(0, 9),
+							   .rounds = 200,
+							   .words = 64,
+							   .slot_bytes = 1024,
+							   .flag_off = 1016};
 	struct p2s_op_request r = f;
 	struct p2s_op_request w = f;
 	struct p2s_op_request p = {.op = P2S_OP_FILL, .buf = LOCAL(1), .len = 4 << 20, .seed = SEED(1, 15)};
@@ -263,7 +285,7 @@ static void flags_by_copies(struct drive *d[2], int c[2], const uint32_t far[2])
 static void tell_start(const struct p2s_op_device *d)
 {
 	printf("%s %s: cuInit %d us, context %d us, module %d us\n", d->address, d->name, (int)(d->init_ns / 1000),
-	       (int)(d->context_ns / 1000), (int)(d->module_ns / 1000));
+		   (int)(d->context_ns / 1000), (int)(d->module_ns / 1000));
 }
 
 static void peer_process(const char *worker, const char *library, const char *host, int memory)
@@ -284,7 +306,8 @@ static void peer_process(const char *worker, const char *library, const char *ho
 	}
 	for (int i = 0; i < 2; i++) {
 		if (!expect(drive_receive(&drive, i, NULL, &a) == P2S_RC_OK && drive.device[i].module == 1, "init", a.cuda_error))
-			printf("%s: %d at %s, %d %s\n", address[i], a.cuda_error, a.where, drive.device[i].cuda_error, drive.device[i].jit_log);
+			printf("%s: %d at %s, %d %s\n", address[i], a.cuda_error, a.where, drive.device[i].cuda_error,
+				   drive.device[i].jit_log);
 		tell_start(&drive.device[i]);
 	}
 	for (int i = 0; i < 2; i++) {
@@ -322,7 +345,7 @@ static void two_processes(const char *worker, const char *library, const char *h
 
 	for (int i = 0; i < 2; i++) {
 		if (!expect(drive_start(d[i], worker, library, host, memory, 1), "start", i) ||
-		    !expect(drive_init(d[i], 0, address[i], &a) == P2S_RC_OK, "init", a.cuda_error))
+			!expect(drive_init(d[i], 0, address[i], &a) == P2S_RC_OK, "init", a.cuda_error))
 			return;
 		tell_start(&d[i]->device[0]);
 		alloc_two(d[i], 0, i, mapping == P2PSAFE_MAPPING_IPC ? P2S_ALLOC_PLAIN : P2S_ALLOC_CUMEM);
@@ -345,10 +368,12 @@ static void two_processes(const char *worker, const char *library, const char *h
 	start = p2s_now_ns();
 	for (int i = 0; i < 200; i++)
 		ask(d[0], 0, (struct p2s_op_request){.op = P2S_OP_FILL, .buf = FAR(0), .off = 4096, .len = 128, .seed = SEED(0, 7)}, &a,
-		    "first contact");
+			"first contact");
 	printf("one small operation: %d ns\n", (int)((p2s_now_ns() - start) / 200));
-	ask(d[1], 0, (struct p2s_op_request){.op = P2S_OP_CHECK, .buf = LOCAL(1), .off = 4096, .len = 128, .in_off = 4096, .in_len = 128,
-	                                     .seed = SEED(0, 7)}, &a, "first contact");
+	ask(d[1], 0,
+		(struct p2s_op_request){
+			.op = P2S_OP_CHECK, .buf = LOCAL(1), .off = 4096, .len = 128, .in_off = 4096, .in_len = 128, .seed = SEED(0, 7)},
+		&a, "first contact");
 	expect(a.bad_words == 0, "first contact", (long long)a.bad_words);
 	bulk(d, c, far, mapping == P2PSAFE_MAPPING_IPC ? "ipc" : "cumem");
 	messages(d, c, far, 0, 3);

@@ -2,12 +2,15 @@
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_package(Threads REQUIRED)
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
-set(worker_includes ${PROJECT_SOURCE_DIR}/tests/helper ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib)
+set(worker_includes
+  ${PROJECT_SOURCE_DIR}/tests/helper ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib)
 
 set(worker_ptx ${PROJECT_SOURCE_DIR}/src/helper/kernels.ptx)
 add_test(NAME worker_ptx_allowed COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/worker_ptx.py allow ${worker_ptx})
 add_test(NAME worker_ptx_assembles COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/worker_ptx.py ptxas ${worker_ptx})
 set_tests_properties(worker_ptx_assembles PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME worker_ptx_runs COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/worker_ptx_run.py ${worker_ptx})
+set_tests_properties(worker_ptx_runs PROPERTIES TIMEOUT 300)
 
 # The vendor's header, where installed, is only read here.
 find_path(CUDA_HEADER cuda.h PATHS /usr/local/cuda/include)

@@ -12,8 +12,9 @@
 #include "helper/ops.h"
 
 #define SAME_SIZE(ours, theirs) _Static_assert(sizeof(ours) == sizeof(theirs), #theirs)
-#define SAME_MEMBER(ours, om, theirs, tm)                                                                       \
-	_Static_assert(offsetof(ours, om) == offsetof(theirs, tm) && sizeof(((ours *)0)->om) == sizeof(((theirs *)0)->tm), #theirs "." #tm)
+#define SAME_MEMBER(ours, om, theirs, tm)                                                                                      \
+	_Static_assert(offsetof(ours, om) == offsetof(theirs, tm) && sizeof(((ours *)0)->om) == sizeof(((theirs *)0)->tm),         \
+				   #theirs "." #tm)
 
 SAME_SIZE(p2s_curesult, CUresult);
 SAME_SIZE(p2s_cudevice, CUdevice);
@@ -57,8 +58,7 @@ _Static_assert(CUDA_VERSION >= P2S_CU_API_FLOOR, "the header is older than the f
 #define p2s_cuipc CUipcMemHandle_st
 #define p2s_cuprop CUmemAllocationProp_st
 #define p2s_cuaccess CUmemAccessDesc_st
-#define P2S_CU_SYM(name, args, feature) \
-	_Static_assert(__builtin_types_compatible_p(__typeof__(name), CUresult args), #name);
+#define P2S_CU_SYM(name, args, feature) _Static_assert(__builtin_types_compatible_p(__typeof__(name), CUresult args), #name);
 #include "helper/cuda_syms.def"
 #undef P2S_CU_SYM
 

@@ -24,8 +24,8 @@ struct drive {
 int drive_start(struct drive *d, const char *program, const char *library, const char *host, int memory, int count);
 /* INIT of one channel. Returns the rc; the device is in d->device[channel]. */
 int drive_init(struct drive *d, int channel, const char *address, struct p2s_op_answer *a);
-/* One request, one answer. fd travels with it (-1 none); *got gets a descriptor of the answer (may be NULL). Returns rc, -1 when no
- * answer came within 15 s, -2 at the end of the socket. */
+/* One request, one answer. fd travels with it (-1 none); *got gets a descriptor of the answer (may be NULL). Returns rc, -1
+ * when no answer came within 15 s, -2 at the end of the socket. */
 int drive_ask(struct drive *d, int channel, struct p2s_op_request *q, int fd, int *got, struct p2s_op_answer *a);
 int drive_send(struct drive *d, int channel, struct p2s_op_request *q, int fd);
 int drive_receive(struct drive *d, int channel, int *got, struct p2s_op_answer *a);

@@ -40,14 +40,15 @@ static void make_host(int api, const char *gpu, const char *extra)
 	snprintf(path, sizeof path, "%s/cuda.json", folder);
 	f = fopen(path, "w");
 	assert_non_null(f);
-	fprintf(f,
-	        "{\"driver_api\": %d, \"gpus\": ["
-	        "{\"bdf\": \"" GPU_A "\", \"uuid\": \"GPU-11111111-2222-3333-4444-555555555501\", \"name\": \"Test A\", \"minor\": 0, "
-	        "\"memory_bytes\": 268435456, \"free_bytes\": 234881024%s}, "
-	        "{\"bdf\": \"" GPU_B "\", \"uuid\": \"GPU-11111111-2222-3333-4444-555555555502\", \"name\": \"Test B\", \"minor\": 1, "
-	        "\"memory_bytes\": 268435456, \"free_bytes\": 234881024%s}], "
-	        "\"links\": {\"default\": {\"kind\": \"nvlink\"}}%s}\n",
-	        api, gpu, gpu, extra);
+	fprintf(
+		f,
+		"{\"driver_api\": %d, \"gpus\": ["
+		"{\"bdf\": \"" GPU_A "\", \"uuid\": \"GPU-11111111-2222-3333-4444-555555555501\", \"name\": \"Test A\", \"minor\": 0, "
+		"\"memory_bytes\": 268435456, \"free_bytes\": 234881024%s}, "
+		"{\"bdf\": \"" GPU_B "\", \"uuid\": \"GPU-11111111-2222-3333-4444-555555555502\", \"name\": \"Test B\", \"minor\": 1, "
+		"\"memory_bytes\": 268435456, \"free_bytes\": 234881024%s}], "
+		"\"links\": {\"default\": {\"kind\": \"nvlink\"}}%s}\n",
+		api, gpu, gpu, extra);
 	assert_int_equal(fclose(f), 0);
 }
 
@@ -92,8 +93,9 @@ static void holds(struct drive *d, int channel, uint32_t buf, uint64_t off, uint
 	struct p2s_op_answer a;
 	uint64_t look = len < 1024 ? len : 1024;
 
-	assert_int_equal(ASK(d, channel, &a, .op = P2S_OP_CHECK, .buf = buf, .off = off, .len = len, .in_off = off, .in_len = len, .seed = seed),
-	                 P2S_RC_OK);
+	assert_int_equal(
+		ASK(d, channel, &a, .op = P2S_OP_CHECK, .buf = buf, .off = off, .len = len, .in_off = off, .in_len = len, .seed = seed),
+		P2S_RC_OK);
 	assert_int_equal(a.bad_words, 0);
 	assert_true(a.first_bad == ~UINT64_C(0));
 	assert_int_equal(ASK(d, channel, &a, .op = P2S_OP_PEEK, .buf = buf, .off = off, .len = look), P2S_RC_OK);
@@ -177,7 +179,8 @@ static void missing_symbols_disable_their_legs(void **state)
 	assert_int_equal(d.device[0].missing, P2S_FEATURE_IPC | P2S_FEATURE_CUMEM | P2S_FEATURE_PEER);
 	assert_int_equal(d.device[0].cumem_fd, 0);
 	alloc(&d, 0, BUF(1), MIB, P2S_ALLOC_PLAIN);
-	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_ALLOC, .buf = BUF(2), .len = MIB, .mode = P2S_ALLOC_CUMEM), P2S_RC_UNSUPPORTED);
+	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_ALLOC, .buf = BUF(2), .len = MIB, .mode = P2S_ALLOC_CUMEM),
+					 P2S_RC_UNSUPPORTED);
 	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_EXPORT, .buf = BUF(1), .mode = P2PSAFE_MAPPING_IPC), P2S_RC_UNSUPPORTED);
 	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_PEER_ENABLE, .text = GPU_B), P2S_RC_UNSUPPORTED);
 	quit(&d);
@@ -219,19 +222,23 @@ static void local_memory(void **state)
 		alloc(&d, 0, BUF(2), 4 * MIB, mode);
 		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_FILL, .buf = BUF(1), .len = 4 * MIB, .seed = POISON), P2S_RC_OK);
 		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_FILL, .buf = BUF(1), .off = 1001, .len = 5003, .seed = SEED), P2S_RC_OK);
-		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_CHECK, .buf = BUF(1), .len = 4 * MIB, .in_off = 1001, .in_len = 5003, .seed = SEED,
-		                     .seed2 = POISON), P2S_RC_OK);
+		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_CHECK, .buf = BUF(1), .len = 4 * MIB, .in_off = 1001, .in_len = 5003,
+							 .seed = SEED, .seed2 = POISON),
+						 P2S_RC_OK);
 		assert_int_equal(a.bad_words, 0);
 		/* the same, looked for one byte off: both edges are wrong */
-		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_CHECK, .buf = BUF(1), .len = 4 * MIB, .in_off = 1000, .in_len = 5003, .seed = SEED,
-		                     .seed2 = POISON), P2S_RC_OK);
+		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_CHECK, .buf = BUF(1), .len = 4 * MIB, .in_off = 1000, .in_len = 5003,
+							 .seed = SEED, .seed2 = POISON),
+						 P2S_RC_OK);
 		assert_int_equal(a.bad_words, 2);
 		assert_int_equal(a.first_bad, 1000);
 		assert_int_equal(a.samples_len, 2 * sizeof s);
 		/* copies and loads */
-		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_COPY, .buf = BUF(2), .off = 64, .buf2 = BUF(1), .off2 = 64, .len = 8192), P2S_RC_OK);
+		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_COPY, .buf = BUF(2), .off = 64, .buf2 = BUF(1), .off2 = 64, .len = 8192),
+						 P2S_RC_OK);
 		holds(&d, 0, BUF(2), 1008, 4992, SEED);
-		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_LOAD, .buf = BUF(2), .buf2 = BUF(1), .off = 16384, .len = MIB, .mode = 2), P2S_RC_OK);
+		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_LOAD, .buf = BUF(2), .buf2 = BUF(1), .off = 16384, .len = MIB, .mode = 2),
+						 P2S_RC_OK);
 		holds(&d, 0, BUF(2), 16384, MIB, POISON);
 		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_RELEASE, .buf = BUF(1)), P2S_RC_OK);
 		assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_RELEASE, .buf = BUF(2)), P2S_RC_OK);
@@ -258,7 +265,8 @@ static void host_memory(void **state)
 	q.len = MIB;
 	assert_int_equal(drive_ask(&d, 0, &q, memory, NULL, &a), P2S_RC_OK);
 	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_FILL, .buf = BUF(1), .len = MIB, .seed = SEED), P2S_RC_OK);
-	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_HOST_COPY, .buf = BUF(1), .off = 8, .buf2 = BUF(9), .off2 = 16, .len = 4096), P2S_RC_OK);
+	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_HOST_COPY, .buf = BUF(1), .off = 8, .buf2 = BUF(9), .off2 = 16, .len = 4096),
+					 P2S_RC_OK);
 	for (uint64_t i = 0; i < 4096; i++)
 		assert_int_equal(at[16 + i], p2s_word_byte(SEED, 8 + i));
 	for (uint64_t i = 0; i < 4096; i++)
@@ -315,7 +323,14 @@ static void bad_requests_touch_nothing(void **state)
 		{.op = P2S_OP_TEAR, .buf = BUF(1), .off = 4, .words = 1, .rounds = 1, .max_ns = 1000},
 		{.op = P2S_OP_ATOMIC, .buf = BUF(1), .off = 2 * MIB - 8, .rounds = 1},
 		{.op = P2S_OP_CE_FLAG, .buf = BUF(1), .buf2 = BUF(1), .rounds = 1, .words = 1, .slot_bytes = 64, .flag_off = 8},
-		{.op = P2S_OP_CE_FLAG, .buf = BUF(1), .off = 2 * MIB - 64, .buf2 = BUF(2), .rounds = 2, .words = 1, .slot_bytes = 64, .flag_off = 8},
+		{.op = P2S_OP_CE_FLAG,
+		 .buf = BUF(1),
+		 .off = 2 * MIB - 64,
+		 .buf2 = BUF(2),
+		 .rounds = 2,
+		 .words = 1,
+		 .slot_bytes = 64,
+		 .flag_off = 8},
 		{.op = P2S_OP_FILL_SLOTS, .buf = BUF(1), .rounds = 0, .words = 1, .slot_bytes = 64, .flag_off = 8},
 	};
 	struct drive d;
@@ -380,7 +395,8 @@ static void handles_between_processes(void **state)
 		holds(&d[0], 0, BUF(1), 8192, 65536, POISON);
 		for (uint32_t mode = P2S_COPY_ASYNC; mode <= P2S_COPY_PEER_ASYNC; mode++) {
 			assert_int_equal(ASK(&d[0], 0, &a, .op = P2S_OP_FILL, .buf = BUF(1), .len = MIB, .seed = SEED + mode), P2S_RC_OK);
-			assert_int_equal(ASK(&d[0], 0, &a, .op = P2S_OP_COPY, .buf = BUF(5), .buf2 = BUF(1), .len = MIB, .mode = mode), P2S_RC_OK);
+			assert_int_equal(ASK(&d[0], 0, &a, .op = P2S_OP_COPY, .buf = BUF(5), .buf2 = BUF(1), .len = MIB, .mode = mode),
+							 P2S_RC_OK);
 			holds(&d[1], 0, PEER(1), 0, MIB, SEED + mode);
 		}
 		/* only the owner judges */
@@ -433,8 +449,14 @@ static struct p2s_role_result role(const struct p2s_op_answer *a, int which)
 
 static void waiting_kernels_end_by_their_bounds(void **state)
 {
-	struct p2s_op_request q = {.op = P2S_OP_MP, .buf2 = BUF(1), .rounds = 4, .words = 4, .slot_bytes = 64, .flag_off = 56,
-	                           .seed2 = SEED, .max_ns = 20000000};
+	struct p2s_op_request q = {.op = P2S_OP_MP,
+							   .buf2 = BUF(1),
+							   .rounds = 4,
+							   .words = 4,
+							   .slot_bytes = 64,
+							   .flag_off = 56,
+							   .seed2 = SEED,
+							   .max_ns = 20000000};
 	struct drive d;
 	struct p2s_op_answer a;
 	uint64_t start;
@@ -475,8 +497,14 @@ static void waiting_kernels_end_by_their_bounds(void **state)
 
 static void slots_flags_and_atomics(void **state)
 {
-	struct p2s_op_request slots = {.op = P2S_OP_FILL_SLOTS, .buf = BUF(1), .off = 64, .rounds = 200, .words = 5, .slot_bytes = 128,
-	                               .flag_off = 120, .seed = SEED};
+	struct p2s_op_request slots = {.op = P2S_OP_FILL_SLOTS,
+								   .buf = BUF(1),
+								   .off = 64,
+								   .rounds = 200,
+								   .words = 5,
+								   .slot_bytes = 128,
+								   .flag_off = 120,
+								   .seed = SEED};
 	struct p2s_op_request q = slots;
 	struct drive d;
 	struct p2s_op_answer a;
@@ -497,7 +525,8 @@ static void slots_flags_and_atomics(void **state)
 	assert_int_equal(ask(&d, 0, q, &a), P2S_RC_OK);
 	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_PEEK, .buf = BUF(2), .off = 64 + 199 * 128, .len = 128), P2S_RC_OK);
 	for (uint64_t j = 0; j < 16; j++) {
-		uint64_t want = j < 5 || j == 15 ? p2s_word(p2s_seed_epoch(SEED, 200), 199 * 16 + j) : p2s_word(POISON, 8 + 199 * 16 + j);
+		uint64_t want =
+			j < 5 || j == 15 ? p2s_word(p2s_seed_epoch(SEED, 200), 199 * 16 + j) : p2s_word(POISON, 8 + 199 * 16 + j);
 
 		memcpy(&word, a.samples + j * 8, 8);
 		assert_true(word == want);
@@ -558,7 +587,8 @@ static void a_wedged_engine_is_a_timeout(void **state)
 	alloc(&d, 1, PEER(1), MIB, P2S_ALLOC_PLAIN);
 	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_PEER_ENABLE, .text = GPU_B), P2S_RC_OK);
 	start = p2s_now_ns();
-	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_FILL, .buf = PEER(1), .len = 128, .seed = SEED, .timeout_ns = 100000000), P2S_RC_TIMEOUT);
+	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_FILL, .buf = PEER(1), .len = 128, .seed = SEED, .timeout_ns = 100000000),
+					 P2S_RC_TIMEOUT);
 	assert_true(p2s_now_ns() - start > 390000000 && p2s_now_ns() - start < UINT64_C(2000000000));
 	assert_int_equal(d.control[0]->abort.word, 1); /* stays: nothing came back */
 	/* nothing is queued behind it; the other GPU goes on */
@@ -591,8 +621,15 @@ static void a_crash_ends_one_worker(void **state)
 
 static void the_end_of_the_socket_ends_it(void **state)
 {
-	struct p2s_op_request q = {.op = P2S_OP_MP, .buf2 = BUF(1), .rounds = 4, .words = 4, .slot_bytes = 64, .flag_off = 56,
-	                           .seed2 = SEED, .max_ns = UINT64_C(60000000000), .timeout_ns = UINT64_C(60000000000)};
+	struct p2s_op_request q = {.op = P2S_OP_MP,
+							   .buf2 = BUF(1),
+							   .rounds = 4,
+							   .words = 4,
+							   .slot_bytes = 64,
+							   .flag_off = 56,
+							   .seed2 = SEED,
+							   .max_ns = UINT64_C(60000000000),
+							   .timeout_ns = UINT64_C(60000000000)};
 	struct drive d;
 	uint64_t start;
 

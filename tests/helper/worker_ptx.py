@@ -45,7 +45,6 @@ ALLOWED = [
 ]
 SPECIAL = {"%tid.x", "%ctaid.x", "%ntid.x", "%nctaid.x", "%globaltimer"}
 DIRECTIVES = {".version 6.4", ".target sm_70", ".address_size 64"}
-HARMLESS = {'.pragma "nounroll"'}  # for the compiler only: less code to compile at start-up
 KERNELS = ["fill", "check", "load", "mp", "tear", "atomic"]
 ARCHES = ["70", "75", "80", "86", "87", "89", "90", "100", "103", "120", "121"]
 
@@ -71,7 +70,7 @@ def check_text(text):
         if s in DIRECTIVES:
             seen.add(s)
             continue
-        if s in HARMLESS or s in "{}()" or s.startswith(".visible .entry p2s_") or re.fullmatch(r"(\.param \.u64 p_\w+(, )?)+[,)]?", s):
+        if s in "{}()" or s.startswith(".visible .entry p2s_") or re.fullmatch(r"(\.param \.u64 p_\w+(, )?)+[,)]?", s):
             continue
         if re.match(r"\.reg \.(pred|u32|u64) ", s):
             continue
