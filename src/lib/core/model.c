@@ -28,6 +28,7 @@ static void copy(char *to, size_t cap, const char *from)
 void p2s_model_init(struct p2s_model *m)
 {
 	memset(m, 0, sizeof *m);
+	p2s_facts_init(&m->facts);
 	m->snp_host = -1;
 	m->transport = P2PSAFE_TRANSPORT_NONE;
 	for (int i = 1; i < P2S_CONSUMERS; i++)
@@ -48,6 +49,7 @@ void p2s_model_free(struct p2s_model *m)
 		free(m->islands[i]);
 	for (int i = 0; i < P2S_CONSUMERS; i++)
 		free(m->consumers[i].failed);
+	p2s_facts_free(&m->facts);
 	free(m->iommu_evidence);
 	free(m->gpus);
 	free(m->pairs);
@@ -71,6 +73,7 @@ struct p2s_gpu *p2s_model_add_gpu(struct p2s_model *m)
 		g->ordinal = -1;
 		g->minor = -1;
 		g->numa_node = -1;
+		p2s_facts_gpu_init(&g->facts);
 	}
 	return g;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core/bdf.h"
+#include "core/facts.h"
 #include "p2psafe/p2psafe.h"
 
 #define P2S_MAX_GPUS 64 /* 6-bit GPU index in the test word */
@@ -42,6 +43,7 @@ struct p2s_gpu {
 	uint64_t bar1_bytes; /* frame-buffer window: sysfs index 2 where BAR0 has 64 bits, else 1 */
 	uint64_t memory_bytes;
 	uint64_t free_bytes;
+	struct p2s_gpu_facts facts;
 };
 
 struct p2s_leg {
@@ -178,6 +180,8 @@ struct p2s_model {
 	int32_t iommu_confidence;
 	struct p2s_evidence *iommu_evidence;
 	size_t iommu_evidence_count;
+
+	struct p2s_facts facts;
 
 	struct p2s_gpu *gpus;
 	size_t gpu_count;
