@@ -82,17 +82,25 @@ static int overtaken(const struct copy_job *j)
 
 static uint64_t run_copy(struct sim_stream *s, struct sim_job *job);
 
-/* The flag copy that follows in the stream, if it is already there. */
-static struct sim_job *next_flag(struct sim_stream *s)
+/* The flag copy that follows in the stream, if it comes soon and the plan lets it overtake. */
+static struct copy_job *overtaking_flag(struct sim_stream *s)
 {
-	struct sim_job *next;
+	uint64_t until = sim_now() + OVERTAKE_NS;
+	struct sim_job *next = NULL;
+	struct copy_job *flag;
 
-	pthread_mutex_lock(&s->guard);
-	next = s->first;
-	if (next && (next->run != run_copy || ((struct copy_job *)(void *)next)->bytes != FLAG_BYTES))
-		next = NULL;
-	pthread_mutex_unlock(&s->guard);
-	return next;
+	while (!next && sim_now() < until) {
+		pthread_mutex_lock(&s->guard);
+		next = s->first;
+		pthread_mutex_unlock(&s->guard);
+		if (!next)
+			sim_sleep_ns(20000);
+	}
+	if (!next || next->run != run_copy)
+		return NULL;
+	/* Only this thread takes jobs out: it stays where it is. */
+	flag = (struct copy_job *)(void *)next;
+	return flag->bytes == FLAG_BYTES && flag->hit.fault && flag->hit.fault->effect == SIM_REORDER ? flag : NULL;
 }
 
 static void finish(struct sim_stream *s, enum sim_outcome rc, int error)
@@ -105,27 +113,15 @@ static void finish(struct sim_stream *s, enum sim_outcome rc, int error)
 
 static uint64_t run_copy(struct sim_stream *s, struct sim_job *job)
 {
-	struct copy_job *j = (struct copy_job *)(void *)job;
+	struct copy_job *j = (struct copy_job *)(void *)job, *flag;
 	enum sim_outcome rc = SIM_OK;
 	int error = 0;
 
 	if (__atomic_load_n(&s->context->error, __ATOMIC_ACQUIRE))
 		return 0;
-	if (overtaken(j)) {
-		uint64_t until = sim_now() + OVERTAKE_NS;
-		struct sim_job *flag = NULL;
-
-		while (!flag && sim_now() < until) {
-			flag = next_flag(s);
-			if (!flag)
-				sim_sleep_ns(20000);
-		}
-		if (flag) {
-			struct copy_job *f = (struct copy_job *)(void *)flag;
-
-			rc = sim_view_copy(&f->to, &f->from, f->bytes, &f->hit, &error);
-			sim_sleep_ns(OVERTAKE_NS);
-		}
+	if (overtaken(j) && (flag = overtaking_flag(s)) != NULL) {
+		rc = sim_view_copy(&flag->to, &flag->from, flag->bytes, &flag->hit, &error);
+		sim_sleep_ns(OVERTAKE_NS);
 	}
 	if (rc == SIM_OK && j->set)
 		rc = sim_view_set(&j->to, j->bytes, (unsigned char)j->value, &error);

@@ -132,6 +132,8 @@ static int check_fault(const struct sim_fault *f, const char *where, struct sim_
 		return sim_fail(e, where, "max_bytes is below min_bytes");
 	if ((f->ops & CALLS) && f->effect != SIM_ERROR && f->effect != SIM_CRASH && f->effect != SIM_HANG && f->effect != SIM_WEDGE)
 		return sim_fail(e, where, "enable, open, export and launch can only error, crash, hang or wedge");
+	if (f->effect == SIM_TORN && !(f->ops & (SIM_OP_CE_WRITE | SIM_OP_CE_READ | SIM_OP_SM_STORE | SIM_OP_SM_LOAD)))
+		return sim_fail(e, where, "torn belongs to copies, stores and loads");
 	if (f->effect == SIM_REORDER && f->ops != SIM_OP_FLAG)
 		return sim_fail(e, where, "reorder belongs to op flag");
 	return 1;

@@ -155,6 +155,32 @@ static void flip_range(struct sim_store *to, uint64_t phys, uint64_t len, uint64
 	}
 }
 
+/* A copy that is reported done when only the lower half of each word is there. Nobody waits for the rest. */
+static void halve(struct sim_store *to, uint64_t phys, uint64_t len, const unsigned char *before)
+{
+	uint64_t i;
+
+	for (i = 0; i < len; i++)
+		if ((phys + i) % 8 >= 4)
+			sim_store_write(to, phys + i, before + i, 1);
+}
+
+static void write_halves(struct sim_store *to, uint64_t phys, const struct source *src, uint64_t skip, uint64_t len)
+{
+	unsigned char before[4096];
+
+	while (len) {
+		uint64_t n = len < sizeof(before) ? len : sizeof(before);
+
+		sim_store_read(to, phys, before, n);
+		write_plain(to, phys, src, skip, n);
+		halve(to, phys, n, before);
+		phys += n;
+		skip += n;
+		len -= n;
+	}
+}
+
 /* Writes one hit stretch. */
 static void write_hit(const struct sim_view *v, const struct sim_hit *hit, uint64_t at, const struct source *src, uint64_t skip,
                       uint64_t len)
@@ -169,6 +195,10 @@ static void write_hit(const struct sim_view *v, const struct sim_hit *hit, uint6
 		len = p.store->bytes - p.phys;
 	if (constant(f, &word)) {
 		sim_store_const(p.store, p.phys, len, word);
+		return;
+	}
+	if (f->effect == SIM_TORN && src->view) {
+		write_halves(p.store, p.phys, src, skip, len);
 		return;
 	}
 	write_plain(p.store, p.phys, src, skip, len);
@@ -288,9 +318,10 @@ static void bring_const(const struct sim_view *to, uint64_t to_at, uint64_t len,
 }
 
 static void read_hit(const struct sim_view *to, uint64_t to_at, const struct sim_view *from, uint64_t at, uint64_t len,
-                     const struct sim_hit *hit)
+                     const struct sim_hit *hit, uint32_t op)
 {
 	struct place p = read_place(from, hit->fault, from->phys + at);
+	struct source src = { from, 0, 0, at };
 	uint64_t word, i, n;
 
 	if (constant(hit->fault, &word)) {
@@ -301,6 +332,10 @@ static void read_hit(const struct sim_view *to, uint64_t to_at, const struct sim
 		return;
 	if (p.phys + len > p.store->bytes)
 		len = p.store->bytes - p.phys;
+	if (hit->fault->effect == SIM_TORN && op == SIM_OP_CE_READ && !to->host_bytes) {
+		write_halves(sim_view_store(to), to->phys + to_at, &src, 0, len);
+		return;
+	}
 	bring(to, to_at, p.store, p.phys, len);
 	if (hit->fault->effect != SIM_BIT_FLIP || to->host_bytes)
 		return;
@@ -312,7 +347,7 @@ static void read_hit(const struct sim_view *to, uint64_t to_at, const struct sim
 }
 
 static enum sim_outcome read_under(const struct sim_view *to, uint64_t to_at, const struct sim_view *from, uint64_t at, uint64_t len,
-                                   const struct sim_hit *hit, int *error)
+                                   const struct sim_hit *hit, uint32_t op, int *error)
 {
 	enum sim_outcome stop = stop_effect(hit, error);
 	uint64_t done, n;
@@ -330,7 +365,7 @@ static enum sim_outcome read_under(const struct sim_view *to, uint64_t to_at, co
 
 		n = stretch(hit, from->offset + at + done, len - done, &is_hit);
 		if (is_hit)
-			read_hit(to, to_at + done, from, at + done, n, hit);
+			read_hit(to, to_at + done, from, at + done, n, hit, op);
 		else
 			bring_view(to, to_at + done, from, at + done, n);
 	}
@@ -360,7 +395,7 @@ enum sim_outcome sim_view_copy(const struct sim_view *to, const struct sim_view 
 	if (!from->host_bytes)
 		sim_ring_settle(from->host, from->owner);
 	if (sim_view_remote(from) && !sim_view_remote(to))
-		return read_under(to, 0, from, 0, bytes, hit, error);
+		return read_under(to, 0, from, 0, bytes, hit, SIM_OP_CE_READ, error);
 	if (!to->host_bytes)
 		return write_under(to, hit, 0, bytes, &src, error);
 	bring_view(to, 0, from, 0, bytes);
@@ -389,7 +424,7 @@ enum sim_outcome sim_view_load(const struct sim_view *to, const struct sim_view 
 		struct sim_transfer t = sim_view_transfer(from, SIM_OP_SM_LOAD, begin, end - begin);
 		struct sim_hit hit = sim_fault_find(from->host, &t);
 
-		return read_under(to, begin, from, begin, end - begin, &hit, error);
+		return read_under(to, begin, from, begin, end - begin, &hit, SIM_OP_SM_LOAD, error);
 	}
 	bring_view(to, begin, from, begin, end - begin);
 	return SIM_OK;

@@ -1,4 +1,5 @@
 /* Views one word at a time, for kernels that poll while others write. */
+#include <sched.h>
 #include <string.h>
 
 #include "sim/lock.h"
@@ -106,7 +107,7 @@ uint64_t sim_view_word(const struct sim_view *v, const struct sim_hit *hit, uint
 		return load_elsewhere(sim_view_store(v), phys, f->shift);
 	case SIM_TORN:
 		low = load_plain(v, phys) & UINT32_MAX;
-		sim_sleep_ns(TORN_NS);
+		sched_yield();
 		sim_ring_pump(v->host, v->owner);
 		return low | load_plain(v, phys) >> 32 << 32;
 	case SIM_BIT_FLIP:

@@ -105,6 +105,7 @@ static void test_refused(void **state)
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"misdirect\"}]"), "needs a target");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"enable\", \"effect\": \"drop\"}]"), "can only error");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"sm_store\", \"effect\": \"reorder\"}]"), "belongs to op flag");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"atomic\", \"effect\": \"torn\"}]"), "torn belongs to");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"bit_flip\", \"bits\": 0}]"), "bits");
 	refused(HOST(TWO, ", \"nvml\": {\"p2p_read\": \"YES\"}"), "no P2P status");
 	refused("{\"driver_api\": 12080, \"gpus\": [" TWO "], \"links\": {\"default\": {\"granularity\": 24}}}", "granularity");

@@ -109,6 +109,28 @@ static int write_with(const char *plan, uint64_t kept, uint64_t came, uint64_t f
 	return rig_run(3, plan, writes, &w);
 }
 
+static void torn_copy(void *arg)
+{
+	struct stage s;
+	uint64_t word = (p2s_word(DATA, 0) & UINT32_MAX) | p2s_word(POISON, 0) >> 32 << 32;
+
+	(void)arg;
+	set_stage(&s);
+	put(&s, 1);
+	CHECK(rig_bad(&s.g[1], s.buf, BYTES, DATA) == WORDS && first_word(&s.g[1], s.buf) == word);
+	/* A kernel's stores are whole when it ends. */
+	put(&s, 0);
+	CHECK(rig_bad(&s.g[1], s.buf, BYTES, DATA) == 0);
+	get(&s, 1);
+	CHECK(rig_bad(&s.g[0], s.near2, BYTES, DATA) == WORDS && first_word(&s.g[0], s.near2) == word);
+}
+
+static void test_torn(void **state)
+{
+	(void)state;
+	assert_int_equal(rig_run(3, PLAN("\"op\": [\"ce_write\", \"ce_read\", \"sm_store\"], \"effect\": \"torn\""), torn_copy, NULL), 0);
+}
+
 static void test_writes(void **state)
 {
 	(void)state;
@@ -340,7 +362,7 @@ static void test_stops(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_writes), cmocka_unit_test(test_rate_and_count), cmocka_unit_test(test_mirror_and_misdirect),
+		cmocka_unit_test(test_writes), cmocka_unit_test(test_torn), cmocka_unit_test(test_rate_and_count), cmocka_unit_test(test_mirror_and_misdirect),
 		cmocka_unit_test(test_reads),  cmocka_unit_test(test_stops),
 	};
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/word.h"
 #include "sim_rig.h"
 
 #define SLOT 512
@@ -116,6 +117,55 @@ static void test_faults(void **state)
 	assert_int_equal(run(FAULT("\"flag\"", "reorder"), 0, 0, P2S_ROLE_DONE, 1), 0);
 	/* Halves of words come late, but never later than a fence. */
 	assert_int_equal(run(FAULT("\"sm_store\"", "torn"), 0, 0, P2S_ROLE_DONE, 0), 0);
+}
+
+/* Payload and flag by copy engine; GPU 1 reads. */
+static void copy_messages(void *arg)
+{
+	const int *bad = arg;
+	struct rig_gpu a, b;
+	struct rig_mp r = { .r_seed = 77, .rounds = 64, .words = WORDS, .slot = SLOT, .flag = FLAG, .idiom = 1, .max_ns = 200000000 };
+	struct p2s_role_result roles[2];
+	static uint64_t slots[64 * SLOT / 8];
+	CUdeviceptr buf, source;
+	uint64_t k, j;
+
+	rig_open(&a, 0);
+	rig_open(&b, 1);
+	buf = rig_peer(&a, &b, sizeof(slots));
+	rig_fill(&b, buf, 0, sizeof(slots), 1);
+	for (k = 0; k < 64; k++)
+		for (j = 0; j < SLOT / 8; j++)
+			slots[k * SLOT / 8 + j] = p2s_word(p2s_seed_epoch(77, k + 1), k * SLOT / 8 + j);
+	CU(cu.cuCtxSetCurrent(a.ctx));
+	CU(cu.cuMemAlloc_v2(&source, sizeof(slots)));
+	CU(cu.cuMemcpyHtoDAsync_v2(source, slots, sizeof(slots), a.stream));
+	CU(rig_sync(&a, 5000));
+	r.r_src = buf;
+	rig_mp(&b, &r);
+	CU(cu.cuCtxSetCurrent(a.ctx));
+	for (k = 0; k < 64; k++) {
+		CU(cu.cuMemcpyAsync(buf + k * SLOT, source + k * SLOT, WORDS * 8, a.stream));
+		CU(cu.cuMemcpyAsync(buf + k * SLOT + FLAG, source + k * SLOT + FLAG, 8, a.stream));
+	}
+	CU(rig_sync(&a, 30000));
+	CU(rig_sync(&b, 30000));
+	rig_roles(&b, roles);
+	CHECK(roles[1].status == P2S_ROLE_DONE && roles[1].rounds_done == 64);
+	CHECK((roles[1].bad_words > 0) == *bad);
+}
+
+static void test_copies(void **state)
+{
+	int bad = 0;
+
+	(void)state;
+	assert_int_equal(rig_run(2, "", copy_messages, &bad), 0);
+	/* Another mapping is meant, or a time that does not come. */
+	assert_int_equal(rig_run(2, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"reorder\", \"mapping\": \"ipc\"}]", copy_messages, &bad), 0);
+	assert_int_equal(rig_run(2, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"reorder\", \"after\": 64}]", copy_messages, &bad), 0);
+	bad = 1;
+	assert_int_equal(rig_run(2, FAULT("\"flag\"", "reorder"), copy_messages, &bad), 0);
 }
 
 static void abort_it(void *arg)
@@ -233,6 +283,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_clean), cmocka_unit_test(test_mutants), cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_abort), cmocka_unit_test(test_tear),    cmocka_unit_test(test_atomics),
 	};
 
