@@ -42,6 +42,26 @@ static void set_canary(struct p2s_run *run, uint32_t gpu, uint32_t number)
 		p2s_chan_call(run, channel_of(run, gpu, number), &req, &answer);
 }
 
+/* What a lane used on both its GPUs, both at once. */
+static void restore_canaries(struct p2s_run *run, uint32_t a, uint32_t b, uint32_t number)
+{
+	uint32_t gpus[2] = {a, b};
+	struct p2s_op_answer answer;
+	int posted[2] = {0};
+
+	for (int i = 0; i < 2; i++) {
+		struct p2s_op_request req = {.op = P2S_OP_FILL, .buf = P2S_BUF(gpus[i], number), .len = AREA};
+
+		req.seed = canary_seed(run, gpus[i], number);
+		posted[i] = has_buffer(run, gpus[i], number);
+		if (posted[i])
+			p2s_chan_post(run, channel_of(run, gpus[i], number), &req, -1);
+	}
+	for (int i = 0; i < 2; i++)
+		if (posted[i])
+			p2s_chan_wait(run, channel_of(run, gpus[i], number), &answer, NULL);
+}
+
 static void set_canaries_task(struct p2s_run *run, uint32_t gpu, int kind)
 {
 	if (kind == P2S_CHAN_PEER) {
@@ -116,8 +136,8 @@ static void name_mirror(struct p2s_trial *t, uint64_t seed, uint64_t off, uint64
 		t->out.damage = P2PSAFE_DAMAGE_MIRROR;
 }
 
-/* One warp stores. Returns 1 if clean. */
-static int first_store(const struct p2s_lane *lane)
+/* One warp stores. look_around: also when the store arrived, memory that it was not meant for is looked at. Returns 1 if clean. */
+static int first_store(const struct p2s_lane *lane, int look_around)
 {
 	struct p2s_trial t;
 	uint64_t seed;
@@ -130,10 +150,12 @@ static int first_store(const struct p2s_lane *lane)
 	stored = p2s_step_fill(&t, lane->own, lane->win_own, 0, AREA, t.poison) &&
 	         p2s_step_move(&t, P2S_BY_STORE, FIRST_OFF, FIRST_BYTES, seed);
 	p2s_trial_expect(&t, seed, FIRST_OFF, FIRST_BYTES, 1, &e);
-	if (stored && p2s_step_check(&t, lane->own, lane->win_own, 0, AREA, &e))
-		canaries_well(&t);
-	else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t))
+	if (stored && p2s_step_check(&t, lane->own, lane->win_own, 0, AREA, &e)) {
+		if (look_around)
+			canaries_well(&t);
+	} else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t)) {
 		name_mirror(&t, seed, FIRST_OFF, FIRST_BYTES);
+	}
 	return p2s_trial_end(&t);
 }
 
@@ -152,7 +174,7 @@ static int whole_contact(const struct p2s_lane *lane)
 {
 	struct p2s_run *run = lane->run;
 
-	if (!first_store(lane)) {
+	if (!first_store(lane, 1)) {
 		/* One message more, to name the damage: does a flag come through at all? */
 		if (p2s_run_way(run, lane->a, lane->b)->verdict[P2PSAFE_LEG_SM_STORE][lane->m] == P2PSAFE_VERDICT_CORRUPT &&
 		    p2s_run_may_start(run) && p2s_lane_alive(lane))
@@ -184,10 +206,15 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 			atomic_store(&run->stopped, 1);
 			return;
 		}
-		clean = done || only_store ? first_store(&lane) : whole_contact(&lane);
+		clean = done || only_store ? first_store(&lane, !done) : whole_contact(&lane);
 		done = 1;
-		set_canary(run, b, number_of(m));
-		set_canary(run, a, number_of(m));
+		if (clean) {
+			set_canary(run, b, number_of(m));
+			set_canary(run, a, number_of(m));
+		} else {
+			/* What went astray may lie on any GPU, and the next pair must not be blamed for it. */
+			p2s_run_each(run, P2S_CHAN_KINDS, set_canaries_task);
+		}
 		if (only_store)
 			break;
 	}
