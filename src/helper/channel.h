@@ -51,6 +51,7 @@ struct p2s_channel {
 	int32_t sm_count;
 	int32_t gdr;
 	int32_t cumem;
+	int32_t numa_node; /* of the host memory nearest to the GPU; -1 unknown */
 	uint64_t enabled; /* bit b: this context has access to channel b's context */
 	struct p2s_control *control;
 	p2s_cuptr control_dev;

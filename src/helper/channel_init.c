@@ -86,6 +86,7 @@ static void describe(struct p2s_channel *c, struct p2s_op_device *d)
 	const struct p2s_cuda *cu = &c->worker->cu;
 	struct p2s_cuuuid u;
 	size_t bytes = 0;
+	int node = -1;
 
 	d->cuda_version = c->worker->version;
 	d->ordinal = c->dev;
@@ -114,6 +115,9 @@ static void describe(struct p2s_channel *c, struct p2s_op_device *d)
 	c->sm_count = d->sm_count > 0 ? d->sm_count : 1;
 	c->gdr = d->gdr_capable;
 	c->cumem = d->cumem_fd;
+	c->numa_node = -1;
+	if (cu->cuDeviceGetAttribute(&node, P2S_CU_ATTR_HOST_NUMA_ID, c->dev) == P2S_CU_SUCCESS)
+		c->numa_node = node;
 }
 
 /* Stream, events, pinned block, scratch and the control page as the GPU sees it. */

@@ -99,4 +99,7 @@ enum { P2S_CU_CONSTANTS(P2S_CU_ENUM) P2S_CU_END = 1000 };
 
 #define P2S_CU_API_FLOOR 12000 /* driver API 12.0 */
 
+/* Since API 12.2; an older driver refuses it, and the node is unknown. */
+#define P2S_CU_ATTR_HOST_NUMA_ID 134
+
 #endif

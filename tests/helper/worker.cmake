@@ -24,7 +24,8 @@ set_tests_properties(worker_abi PROPERTIES SKIP_RETURN_CODE 77)
 
 add_executable(worker_process worker_process.c $<TARGET_OBJECTS:p2psafe_worker> $<TARGET_OBJECTS:p2psafe_core>)
 target_include_directories(worker_process PRIVATE ${worker_includes})
-target_link_libraries(worker_process PRIVATE p2psafe_warnings Threads::Threads ${CMAKE_DL_LIBS})
+find_library(NUMA_LIBRARY numa REQUIRED)
+target_link_libraries(worker_process PRIVATE p2psafe_warnings Threads::Threads ${CMAKE_DL_LIBS} ${NUMA_LIBRARY})
 
 add_library(p2psafe_worker_drive STATIC worker_drive.c ${PROJECT_SOURCE_DIR}/src/helper/ops.c $<TARGET_OBJECTS:p2psafe_core>)
 target_include_directories(p2psafe_worker_drive PUBLIC ${worker_includes})

@@ -40,6 +40,9 @@ SAME_MEMBER(struct p2s_cuaccess, flags, CUmemAccessDesc, flags);
 
 #define CONSTANT(id, value, vendor) _Static_assert((value) == (int)(vendor), #vendor);
 P2S_CU_CONSTANTS(CONSTANT)
+#if CUDA_VERSION >= 12020
+_Static_assert(P2S_CU_ATTR_HOST_NUMA_ID == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, "since API 12.2");
+#endif
 _Static_assert(CUDA_VERSION >= P2S_CU_API_FLOOR, "the header is older than the floor");
 
 /* Every function: the argument list of the table, with our type names standing for the vendor's, must be compatible with
