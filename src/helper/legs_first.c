@@ -208,13 +208,7 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 		}
 		clean = done || only_store ? first_store(&lane, !done) : whole_contact(&lane);
 		done = 1;
-		if (clean) {
-			set_canary(run, b, number_of(m));
-			set_canary(run, a, number_of(m));
-		} else {
-			/* What went astray may lie on any GPU, and the next pair must not be blamed for it. */
-			p2s_run_each(run, P2S_CHAN_KINDS, set_canaries_task);
-		}
+		restore_canaries(run, a, b, number_of(m));
 		if (only_store)
 			break;
 	}
