@@ -52,7 +52,8 @@ CUresult cuMemImportFromShareableHandle(CUmemHandle *out, void *os_handle, int t
 CUresult cuMemGetAllocationGranularity(size_t *out, const struct cu_alloc_prop *prop, int option);
 
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream);
-CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes, CUstream stream);
+CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes,
+	CUstream stream);
 CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t bytes, CUstream stream);
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream);
 CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream);
@@ -70,8 +71,8 @@ CUresult cuEventDestroy_v2(CUevent event);
 CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, int *options, void **values);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name);
-CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                        CUstream stream, void **params, void **extra);
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+	unsigned shared, CUstream stream, void **params, void **extra);
 
 CUresult cuGetErrorName(CUresult error, const char **out);
 CUresult cuGetErrorString(CUresult error, const char **out);

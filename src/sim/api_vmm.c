@@ -1,5 +1,5 @@
-/* Driver API: virtual memory management with POSIX file descriptors. A descriptor is a memory file with one record that names the
- * allocation, so that it can travel over a socket like the driver's own. */
+/* Driver API: virtual memory management with POSIX file descriptors. A descriptor is a memory file with one record that
+ * names the allocation, so that it can travel over a socket like the driver's own. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -34,7 +34,8 @@ static const struct sim_key head_keys[] = {
 
 #define GPU_INT(key, min, max, required) { #key, SIM_KEY_INT, offsetof(struct sim_gpu, key), min, max, required }
 #define GPU_BOOL(key) { #key, SIM_KEY_BOOL, offsetof(struct sim_gpu, key), 0, 1, 0 }
-#define GPU_TEXT(key, member) { key, SIM_KEY_TEXT, offsetof(struct sim_gpu, member), 0, sizeof(((struct sim_gpu *)0)->member), 1 }
+#define GPU_TEXT(key, member) { key, SIM_KEY_TEXT, offsetof(struct sim_gpu, member), 0, \
+	sizeof(((struct sim_gpu *)0)->member), 1 }
 
 static const struct sim_key gpu_keys[] = {
 	GPU_TEXT("bdf", address),
@@ -63,7 +64,8 @@ struct link_text {
 
 #define LINK_INT(key, min, max) { #key, SIM_KEY_INT, offsetof(struct link_text, link.key), min, max, 0 }
 #define LINK_BOOL(key) { #key, SIM_KEY_BOOL, offsetof(struct link_text, link.key), 0, 1, 0 }
-#define LINK_TEXT(key, required) { #key, SIM_KEY_TEXT, offsetof(struct link_text, key), 0, sizeof(((struct link_text *)0)->key), required }
+#define LINK_TEXT(key, required) { #key, SIM_KEY_TEXT, offsetof(struct link_text, key), 0, \
+	sizeof(((struct link_text *)0)->key), required }
 #define LINK_KEYS                                                                                             \
 	{ "kind", SIM_KEY_TEXT, offsetof(struct link_text, kind), 0, sizeof(((struct link_text *)0)->kind), 0 },  \
 		LINK_INT(bytes_per_s, 1000, INT64_C(100000000000000)), LINK_INT(latency_ns, 0, 1000000000),       \

@@ -51,7 +51,8 @@ static const struct sim_key fault_keys[] = {
 	FAULT_INT(shift, -(INT64_C(1) << 40), INT64_C(1) << 40),
 };
 
-int sim_fault_gpu(const struct sim_config *c, const json_t *v, int *out, const char *key, const char *where, struct sim_error *e)
+int sim_fault_gpu(const struct sim_config *c, const json_t *v, int *out, const char *key, const char *where,
+	struct sim_error *e)
 {
 	*out = SIM_ANY;
 	if (!v)
@@ -83,8 +84,8 @@ static int find_word(const struct word *words, size_t count, const json_t *v, ui
 	return sim_fail(e, where, "%s %s is unknown", key, s);
 }
 
-static int find_words(const struct word *words, size_t count, const json_t *v, uint32_t *out, const char *key, const char *where,
-                      struct sim_error *e)
+static int find_words(const struct word *words, size_t count, const json_t *v, uint32_t *out, const char *key,
+	const char *where, struct sim_error *e)
 {
 	size_t i;
 

@@ -31,6 +31,7 @@ struct sim_error {
 /* Writes "where: message" and returns 0, so that callers can return it. */
 int sim_fail(struct sim_error *e, const char *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Reads object o into base. Keys that are absent leave their member as it is. Returns 1, or 0 with the error told. */
-int sim_keys_read(const json_t *o, const struct sim_key *keys, size_t count, void *base, const char *where, struct sim_error *e);
+int sim_keys_read(const json_t *o, const struct sim_key *keys, size_t count, void *base, const char *where,
+	struct sim_error *e);
 
 #endif

@@ -1,6 +1,6 @@
-/* Locks in memory shared by processes that may be killed at any moment. The word holds the thread id of the holder; who waits long asks
- * whether that thread still lives, and takes the lock over if not. Data under such a lock is written so that a half-done change
- * is at worst lost bytes of the dead process's own transfer. */
+/* Locks in memory shared by processes that may be killed at any moment. The word holds the thread id of the holder; who
+ * waits long asks whether that thread still lives, and takes the lock over if not. Data under such a lock is written so
+ * that a half-done change is at worst lost bytes of the dead process's own transfer. */
 #ifndef P2S_SIM_LOCK_H
 #define P2S_SIM_LOCK_H
 

@@ -1,4 +1,5 @@
-/* Allocations of the simulated GPUs, counted per process, so that memory of killed processes comes back as it does with a driver. */
+/* Allocations of the simulated GPUs, counted per process, so that memory of killed processes comes back as it does with
+ * a driver. */
 #include <string.h>
 #include <unistd.h>
 

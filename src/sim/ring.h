@@ -1,6 +1,6 @@
 /* Posted writes: a store leaves the SM at once and lands in memory later, perhaps after younger ones, never across a fence.
- * One ring per directed pair (src = dst: the way to the own memory). Nobody drives it alone: whoever looks at the memory lets some of
- * what is on its way arrive, so delivery goes on when the writer is gone. */
+ * One ring per directed pair (src = dst: the way to the own memory). Nobody drives it alone: whoever looks at the memory
+ * lets some of what is on its way arrive, so delivery goes on when the writer is gone. */
 #ifndef P2S_SIM_RING_H
 #define P2S_SIM_RING_H
 

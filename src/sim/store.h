@@ -1,6 +1,7 @@
-/* Memory of one GPU (or a private copy of it) in chunks of 64 KiB. A chunk is one word repeated, a stretch of the test pattern, or
- * bytes. Patterns are kept as their seed, so that filling, copying and checking hundreds of megabytes costs microseconds; whatever is
- * partial, damaged or finer than a chunk becomes bytes. Several processes work on the same store. */
+/* Memory of one GPU (or a private copy of it) in chunks of 64 KiB. A chunk is one word repeated, a stretch of the test
+ * pattern, or bytes. Patterns are kept as their seed, so that filling, copying and checking hundreds of megabytes costs
+ * microseconds; whatever is partial, damaged or finer than a chunk becomes bytes. Several processes work on the same
+ * store. */
 #ifndef P2S_SIM_STORE_H
 #define P2S_SIM_STORE_H
 

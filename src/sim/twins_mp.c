@@ -8,8 +8,8 @@
 #define REORDER_NS UINT64_C(1000000) /* how far a flag overtakes its data */
 #define MUTANT_NS UINT64_C(400000)   /* mutants: windows wide enough that a reader on a busy CPU looks into them */
 
-enum { ARG_CTL, ARG_RES, ARG_DST, ARG_SRC, ARG_W_SEED, ARG_R_SEED, ARG_ROUNDS, ARG_WORDS, ARG_SLOT, ARG_FLAG, ARG_IDIOM, ARG_PACE,
-       ARG_MAX_NS, ARG_MAX_ITERS };
+enum { ARG_CTL, ARG_RES, ARG_DST, ARG_SRC, ARG_W_SEED, ARG_R_SEED, ARG_ROUNDS, ARG_WORDS, ARG_SLOT, ARG_FLAG, ARG_IDIOM,
+	ARG_PACE, ARG_MAX_NS, ARG_MAX_ITERS };
 
 static struct sim_ring *way(const struct sim_view *v)
 {

@@ -346,8 +346,8 @@ static void read_hit(const struct sim_view *to, uint64_t to_at, const struct sim
 	}
 }
 
-static enum sim_outcome read_under(const struct sim_view *to, uint64_t to_at, const struct sim_view *from, uint64_t at, uint64_t len,
-                                   const struct sim_hit *hit, uint32_t op, int *error)
+static enum sim_outcome read_under(const struct sim_view *to, uint64_t to_at, const struct sim_view *from, uint64_t at,
+	uint64_t len, const struct sim_hit *hit, uint32_t op, int *error)
 {
 	enum sim_outcome stop = stop_effect(hit, error);
 	uint64_t done, n;
@@ -387,8 +387,8 @@ struct sim_hit sim_view_copy_hit(const struct sim_view *to, const struct sim_vie
 	return sim_fault_find(to->host, &t);
 }
 
-enum sim_outcome sim_view_copy(const struct sim_view *to, const struct sim_view *from, uint64_t bytes, const struct sim_hit *hit,
-                               int *error)
+enum sim_outcome sim_view_copy(const struct sim_view *to, const struct sim_view *from, uint64_t bytes,
+	const struct sim_hit *hit, int *error)
 {
 	struct source src = { from, 0, 0, 0 };
 

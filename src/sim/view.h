@@ -47,13 +47,14 @@ struct sim_transfer sim_view_transfer(const struct sim_view *v, uint32_t op, uin
  * both for a copy between two peers: then the write counts. */
 struct sim_hit sim_view_copy_hit(const struct sim_view *to, const struct sim_view *from, uint64_t bytes);
 /* The copy under that hit. */
-enum sim_outcome sim_view_copy(const struct sim_view *to, const struct sim_view *from, uint64_t bytes, const struct sim_hit *hit,
-                               int *error);
+enum sim_outcome sim_view_copy(const struct sim_view *to, const struct sim_view *from, uint64_t bytes,
+	const struct sim_hit *hit, int *error);
 /* Bulk accesses of kernels: they find the fault and obey it. */
 /* The pattern of seed at byte offsets [begin, end) of the view. */
 enum sim_outcome sim_view_fill(const struct sim_view *v, uint64_t begin, uint64_t end, uint64_t seed, int *error);
 /* p2s_load: copies [begin, end) of `from` to the same offsets of `to`. */
-enum sim_outcome sim_view_load(const struct sim_view *to, const struct sim_view *from, uint64_t begin, uint64_t end, int *error);
+enum sim_outcome sim_view_load(const struct sim_view *to, const struct sim_view *from, uint64_t begin, uint64_t end,
+	int *error);
 enum sim_outcome sim_view_set(const struct sim_view *v, uint64_t bytes, unsigned char value, int *error);
 
 /* Fine: one word at a time, under a hit found once (op as in the plan). */

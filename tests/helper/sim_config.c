@@ -11,7 +11,9 @@
 #include "sim/config.h"
 #include "sim_rig.h"
 
-#define GPU(n) "{\"bdf\": \"0000:0" n ":00.0\", \"uuid\": \"GPU-0000000" n "-0000-0000-0000-000000000000\", \"name\": \"G\", \"minor\": " n "}"
+#define GPU(n)                                                                                 \
+	"{\"bdf\": \"0000:0" n ":00.0\", \"uuid\": \"GPU-0000000" n "-0000-0000-0000-000000000000\", " \
+	"\"name\": \"G\", \"minor\": " n "}"
 #define HOST(gpus, more) "{\"driver_api\": 12080, \"gpus\": [" gpus "], \"links\": {}" more "}"
 #define TWO GPU("1") "," GPU("2")
 
@@ -63,7 +65,8 @@ static void test_good(void **state)
 static void test_links(void **state)
 {
 	(void)state;
-	assert_true(load("{\"driver_api\": 12080, \"gpus\": [" TWO "], \"links\": {\"default\": {\"kind\": \"nvlink\", \"latency_ns\": 5}, "
+	assert_true(load("{\"driver_api\": 12080, \"gpus\": [" TWO "], "
+	                 "\"links\": {\"default\": {\"kind\": \"nvlink\", \"latency_ns\": 5}, "
 	                 "\"pairs\": [{\"src\": \"02:00.0\", \"dst\": \"*\", \"kind\": \"pcie\"}, "
 	                 "{\"src\": \"*\", \"dst\": \"01:00.0\", \"can_access\": 0, \"granularity\": 8}]}}"));
 	assert_int_equal(config.links[0][1].nvlink, 1);
@@ -98,10 +101,12 @@ static void test_refused(void **state)
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flagg\", \"effect\": \"drop\"}]"), "op flagg is unknown");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": [], \"effect\": \"drop\"}]"), "op is empty");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"dropp\"}]"), "effect dropp is unknown");
-	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"drop\", \"mapping\": \"pear\"}]"), "mapping pear is unknown");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"drop\", \"mapping\": \"pear\"}]"),
+		"mapping pear is unknown");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"drop\", \"src\": \"0000:09:00.0\"}]"), "is not in gpus");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"drop\", \"rate\": 0}]"), "rate is out of range");
-	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"drop\", \"from\": 9, \"to\": 8}]"), "to must be above from");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"drop\", \"from\": 9, \"to\": 8}]"),
+		"to must be above from");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"misdirect\"}]"), "needs a target");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"enable\", \"effect\": \"drop\"}]"), "can only error");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"sm_store\", \"effect\": \"reorder\"}]"), "belongs to op flag");
@@ -110,7 +115,8 @@ static void test_refused(void **state)
 	refused(HOST(TWO, ", \"nvml\": {\"p2p_read\": \"YES\"}"), "no P2P status");
 	refused("{\"driver_api\": 12080, \"gpus\": [" TWO "], \"links\": {\"default\": {\"granularity\": 24}}}", "granularity");
 	refused("{\"driver_api\": 12080, \"gpus\": [" TWO "], \"links\": {\"default\": {\"kind\": \"usb\"}}}", "kind");
-	refused("{\"driver_api\": 12080, \"gpus\": [" TWO "], \"links\": {\"pairs\": [{\"src\": \"*\", \"dst\": \"*\", \"speed\": 1}]}}", "speed");
+	refused("{\"driver_api\": 12080, \"gpus\": [" TWO "], "
+	        "\"links\": {\"pairs\": [{\"src\": \"*\", \"dst\": \"*\", \"speed\": 1}]}}", "speed");
 }
 
 /* What the driver says about a host. */

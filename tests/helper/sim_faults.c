@@ -128,7 +128,8 @@ static void torn_copy(void *arg)
 static void test_torn(void **state)
 {
 	(void)state;
-	assert_int_equal(rig_run(3, PLAN("\"op\": [\"ce_write\", \"ce_read\", \"sm_store\"], \"effect\": \"torn\""), torn_copy, NULL), 0);
+	assert_int_equal(rig_run(3, PLAN("\"op\": [\"ce_write\", \"ce_read\", \"sm_store\"], \"effect\": \"torn\""), torn_copy,
+		NULL), 0);
 }
 
 static void test_writes(void **state)
@@ -144,7 +145,8 @@ static void test_writes(void **state)
 	                            p2s_word(DATA, 0) ^ UINT64_C(1) << 63), 0);
 	assert_int_equal(write_with(PLAN(WRITE "\"effect\": \"shift\", \"shift\": 65536"), 8192, 0, 0), 0);
 	/* Conditions: a range, a size, the other direction, another mapping, the n-th time. */
-	assert_int_equal(write_with(PLAN(WRITE "\"effect\": \"drop\", \"from\": 4096, \"to\": 70000"), (70000 - 4096) / 8, WORDS - 8238, 0), 0);
+	assert_int_equal(write_with(PLAN(WRITE "\"effect\": \"drop\", \"from\": 4096, \"to\": 70000"), (70000 - 4096) / 8,
+		WORDS - 8238, 0), 0);
 	assert_int_equal(write_with(PLAN(WRITE "\"effect\": \"drop\", \"min_bytes\": 4194305"), 0, WORDS, 0), 0);
 	assert_int_equal(write_with(PLAN(WRITE "\"effect\": \"drop\", \"max_bytes\": 4194304"), WORDS, 0, 0), 0);
 	assert_int_equal(write_with(PLAN(WRITE "\"effect\": \"drop\", \"mapping\": \"ipc\""), 0, WORDS, 0), 0);
@@ -232,7 +234,8 @@ static void test_mirror_and_misdirect(void **state)
 	assert_int_equal(rig_run(3, PLAN("\"op\": \"sm_store\", \"effect\": \"mirror\""), mirrored, NULL), 0);
 	assert_int_equal(rig_run(3, ", \"mutant\": \"check_through_window\"" PLAN("\"op\": \"sm_store\", \"effect\": \"mirror\""),
 	                         shown_the_window, NULL), 0);
-	assert_int_equal(rig_run(3, PLAN(WRITE "\"effect\": \"misdirect\", \"target\": \"0000:03:00.0\", \"shift\": 4096"), misdirected,
+	assert_int_equal(rig_run(3, PLAN(WRITE "\"effect\": \"misdirect\", \"target\": \"0000:03:00.0\", \"shift\": 4096"),
+		misdirected,
 	                         NULL), 0);
 }
 
@@ -355,14 +358,16 @@ static void test_stops(void **state)
 	assert_int_equal(rig_run(3, PLAN("\"op\": \"sm_store\", \"effect\": \"error\", \"error\": 719"), kernel_error, NULL), 0);
 	assert_int_equal(rig_run(3, PLAN("\"op\": \"ce_write\", \"effect\": \"wedge\""), wedged, NULL), 0);
 	assert_int_equal(rig_run(3, PLAN("\"op\": \"ce_write\", \"effect\": \"crash\""), crashed, NULL), 1000 + SIGSEGV);
-	assert_int_equal(rig_run(3, ", \"faults\": [{\"op\": \"staged\", \"effect\": \"zeros\", \"min_bytes\": 4096}]", staged, NULL), 0);
+	assert_int_equal(rig_run(3, ", \"faults\": [{\"op\": \"staged\", \"effect\": \"zeros\", \"min_bytes\": 4096}]", staged,
+		NULL), 0);
 	assert_int_equal(rig_run(2, PLAN("\"op\": \"enable\", \"effect\": \"error\", \"error\": 205"), no_enable, NULL), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_writes), cmocka_unit_test(test_torn), cmocka_unit_test(test_rate_and_count), cmocka_unit_test(test_mirror_and_misdirect),
+		cmocka_unit_test(test_writes), cmocka_unit_test(test_torn), cmocka_unit_test(test_rate_and_count),
+			cmocka_unit_test(test_mirror_and_misdirect),
 		cmocka_unit_test(test_reads),  cmocka_unit_test(test_stops),
 	};
 

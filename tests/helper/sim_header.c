@@ -1,4 +1,5 @@
-/* The vendor's header, where it is installed, and our own declarations agree: numbers, layouts, and every exported signature. */
+/* The vendor's header, where it is installed, and our own declarations agree: numbers, layouts, and every exported
+ * signature. */
 #include <cuda.h>
 
 #include <stdio.h>
@@ -73,7 +74,8 @@ _Static_assert(sizeof(struct cu_ipc_handle) == sizeof(CUipcMemHandle), "IPC hand
 _Static_assert(sizeof(struct cu_alloc_prop) == sizeof(CUmemAllocationProp), "allocation properties");
 _Static_assert(offsetof(struct cu_alloc_prop, location) == offsetof(CUmemAllocationProp, location), "location");
 _Static_assert(offsetof(struct cu_alloc_prop, win32) == offsetof(CUmemAllocationProp, win32HandleMetaData), "win32");
-_Static_assert(offsetof(struct cu_alloc_prop, flags.gdr) == offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable), "gdr");
+_Static_assert(offsetof(struct cu_alloc_prop, flags.gdr) == offsetof(CUmemAllocationProp,
+	allocFlags.gpuDirectRDMACapable), "gdr");
 _Static_assert(sizeof(struct cu_access_desc) == sizeof(CUmemAccessDesc), "access");
 _Static_assert(offsetof(struct cu_access_desc, flags) == offsetof(CUmemAccessDesc, flags), "access flags");
 

@@ -162,8 +162,10 @@ static void test_copies(void **state)
 	(void)state;
 	assert_int_equal(rig_run(2, "", copy_messages, &bad), 0);
 	/* Another mapping is meant, or a time that does not come. */
-	assert_int_equal(rig_run(2, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"reorder\", \"mapping\": \"ipc\"}]", copy_messages, &bad), 0);
-	assert_int_equal(rig_run(2, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"reorder\", \"after\": 64}]", copy_messages, &bad), 0);
+	assert_int_equal(rig_run(2, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"reorder\", \"mapping\": \"ipc\"}]",
+		copy_messages, &bad), 0);
+	assert_int_equal(rig_run(2, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"reorder\", \"after\": 64}]", copy_messages,
+		&bad), 0);
 	bad = 1;
 	assert_int_equal(rig_run(2, FAULT("\"flag\"", "reorder"), copy_messages, &bad), 0);
 }
@@ -227,7 +229,8 @@ static void tear(void *arg)
 	CU(rig_sync(&a, 30000));
 	CU(rig_sync(&b, 30000));
 	rig_roles(&b, roles);
-	fprintf(stderr, "tear: status %d passes %d a %d b %d bad %d\n", (int)roles[1].status, (int)roles[1].rounds_done, (int)roles[1].seen_a,
+	fprintf(stderr, "tear: status %d passes %d a %d b %d bad %d\n", (int)roles[1].status, (int)roles[1].rounds_done,
+		(int)roles[1].seen_a,
 	       (int)roles[1].seen_b, (int)roles[1].bad_words);
 	CHECK(roles[1].status == P2S_ROLE_DONE);
 	CHECK(roles[1].seen_a > 0 && roles[1].seen_b > 0);
@@ -276,7 +279,8 @@ static void test_atomics(void **state)
 	(void)state;
 	assert_int_equal(rig_run(2, ", \"links\": {\"default\": {\"kind\": \"nvlink\"}}", count, &exact), 0);
 	exact = 0;
-	assert_int_equal(rig_run(2, ", \"links\": {\"default\": {\"kind\": \"nvlink\"}}" FAULT("\"atomic\"", "drop"), count, &exact), 0);
+	assert_int_equal(rig_run(2, ", \"links\": {\"default\": {\"kind\": \"nvlink\"}}" FAULT("\"atomic\"", "drop"), count,
+		&exact), 0);
 }
 
 int main(void)

@@ -14,7 +14,8 @@ const char *rig_mask;
 int rig_quiet;
 
 /* What the simulated module loader looks for; the twins do the work. */
-static const char ptx[] = ".version 6.4\n.target sm_70\n.address_size 64\n.visible .entry p2s_fill()\n.visible .entry p2s_check()\n"
+static const char ptx[] = ".version 6.4\n.target sm_70\n.address_size 64\n"
+			  ".visible .entry p2s_fill()\n.visible .entry p2s_check()\n"
 			  ".visible .entry p2s_load()\n.visible .entry p2s_mp()\n.visible .entry p2s_tear()\n"
 			  ".visible .entry p2s_atomic()\n";
 
@@ -43,9 +44,11 @@ static void write_host(const char *dir, int gpus, const char *more)
 	if (gpus)
 		fprintf(f, ", \"gpus\": [");
 	for (i = 0; i < gpus; i++)
-		fprintf(f, "%s{\"bdf\": \"0000:%02x:00.0\", \"uuid\": \"GPU-%08x-0000-0000-0000-000000000000\", \"name\": \"GPU\", \"minor\": %d}",
+		fprintf(f, "%s{\"bdf\": \"0000:%02x:00.0\", "
+		        "\"uuid\": \"GPU-%08x-0000-0000-0000-000000000000\", \"name\": \"GPU\", \"minor\": %d}",
 		        i ? "," : "", i + 1, i + 1, i);
-	fprintf(f, "%s%s%s}\n", gpus ? "]" : "", strstr(more, "\"links\"") ? "" : ", \"links\": {\"default\": {\"kind\": \"pcie\"}}", more);
+	fprintf(f, "%s%s%s}\n", gpus ? "]" : "", strstr(more,
+		"\"links\"") ? "" : ", \"links\": {\"default\": {\"kind\": \"pcie\"}}", more);
 	CHECK(!fclose(f));
 }
 

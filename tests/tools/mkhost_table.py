@@ -48,7 +48,8 @@ def small(description, faults, count=2, **more):
     bdfs = ["0000:41:00.0", "0000:61:00.0", "0000:81:00.0"][:count]
     ports = ["0000:40:03.1", "0000:60:03.1", "0000:80:03.1"][:count]
     return dict(description=description, gpus=pcie_gpus(bdfs, ports), faults=faults, iommu_units=["ivhd0"],
-                cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt", kmsg=["iommu: Default domain type: Passthrough"], **more)
+                cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt",
+                    kmsg=["iommu: Default domain type: Passthrough"], **more)
 
 
 MOVING = ["ce_write", "ce_read", "sm_store", "sm_load", "flag", "atomic"]
@@ -75,7 +76,8 @@ PRO6000["class"] = 0x030200
 
 def founding_gpus():
     out = []
-    bars = [0x20000000000, 0x24000000000, 0x30000000000, 0x34000000000, 0x40000000000, 0x44000000000, 0x50000000000, 0x54000000000]
+    bars = [0x20000000000, 0x24000000000, 0x30000000000, 0x34000000000, 0x40000000000, 0x44000000000, 0x50000000000,
+        0x54000000000]
     for i, bus in enumerate([0x01, 0x11, 0x61, 0x71, 0x81, 0x91, 0xE1, 0xF1]):
         more = dict(PRO6000)
         more.update(port="0000:%02x:01.1" % (bus - 1), node=0 if i < 4 else 1, group=30 + i)
@@ -97,7 +99,8 @@ HOSTS = {
         source="read on the machine that this library was measured on", driver_api=13000, driver_version="580.159.04",
         kernel="6.18.44", hypervisor=True, cpu="Intel(R) Xeon(R) Processor", dmi=("Firecracker", "microVM", ""),
         cmdline="console=ttyS0 reboot=k panic=1 root=/dev/vda rw",
-        kmsg=["Linux version 6.18.44", "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (builder@)  "],
+        kmsg=["Linux version 6.18.44",
+            "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (builder@)  "],
         gpus=[h200("0000:00:06.0", 0, 0x104002000000, 0x100000000000, 0x104000000000, uuid(6)),
               h200("0000:00:07.0", 1, 0x104003000000, 0x108000000000, 0x104004000000, uuid(7))],
         links={"default": {"kind": "nvlink", "bytes_per_s": 395000000000, "latency_ns": 800, "nvlinks": 18}},
@@ -121,14 +124,15 @@ HOSTS = {
         kmsg=["iommu: Default domain type: Passthrough"], nvml={"p2p_nvlink": "NS"},
     ),
     "s01-founding-host": dict(
-        description="Eight RTX PRO 6000 Blackwell, four bound to nvidia, four to vfio-pci for a confidential VM; translated domains, "
-                    "raw BAR addresses, every peer transfer lost.",
+        description="Eight RTX PRO 6000 Blackwell, four bound to nvidia, four to vfio-pci for a confidential VM; "
+                    "translated domains, raw BAR addresses, every peer transfer lost.",
         source="the founding report", driver_api=13010, driver_version="590.48.01", kernel="6.14.11-4-pve",
         cpu="AMD EPYC 9335 32-Core Processor", port_id=(0x1022, 0x14AB), acs=0x001D, group_type="DMA-FQ", gpus=founding_gpus(),
         cmdline="BOOT_IMAGE=/boot/vmlinuz-6.14.11-4-pve root=/dev/mapper/pve-root ro quiet amd_iommu=on",
         iommu_units=["ivhd0", "ivhd1", "ivhd2", "ivhd3", "ivhd4", "ivhd5", "ivhd6", "ivhd7"],
         extra={"/sys/module/kvm_amd/parameters/sev_snp": "Y", "/sys/module/kvm_amd/parameters/sev": "Y"},
-        kmsg=["iommu: Default domain type: Translated", "AMD-Vi: Interrupt remapping enabled", "SEV-SNP: RMP table physical range",
+        kmsg=["iommu: Default domain type: Translated", "AMD-Vi: Interrupt remapping enabled",
+            "SEV-SNP: RMP table physical range",
               "nvidia 0000:01:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0020 address=0x24000000000 flags=0x0020]",
               "nvidia 0000:61:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0024 address=0x34000010000 flags=0x0020]"],
         links={"default": {"kind": "pcie", "bytes_per_s": 53000000000, "latency_ns": 1200}},
@@ -139,7 +143,8 @@ HOSTS = {
     "f06-private-mirror": dict(
         description="Two RTX 3090 in a VFIO guest with a false clique: the window to the peer is a private copy.",
         source="NVIDIA/nccl#2335", driver_api=12080, driver_version="610.57.04", hypervisor=True, kernel="6.8.0-60-generic",
-        cpu="AMD EPYC 7302 16-Core Processor", bridge=(0x8086, 0x29C0), dmi=("QEMU", "Standard PC (Q35 + ICH9, 2009)", "rel-1.16.3"),
+        cpu="AMD EPYC 7302 16-Core Processor", bridge=(0x8086, 0x29C0), dmi=("QEMU", "Standard PC (Q35 + ICH9, 2009)",
+            "rel-1.16.3"),
         registry="RMForceStaticBar1=1;PeerMappingOverride=1",
         gpus=[gpu("0000:01:00.0", 0, (0x380000000000, 32 << 30), clique=1, node=-1, **RTX3090),
               gpu("0000:02:00.0", 1, (0x381000000000, 32 << 30), clique=1, node=-1, **RTX3090)],
@@ -156,11 +161,13 @@ HOSTS = {
         gpus=[gpu("0000:0b:00.0", 0, (0x5000000000, 32 << 30), port="0000:00:01.1", boot_vga=1, group=25, **RTX3090),
               gpu("0000:0c:00.0", 1, (0x6000000000, 32 << 30), port="0000:00:01.2", boot_vga=0, group=26, **RTX3090)],
         links={"default": {"kind": "pcie", "bytes_per_s": 11690000000, "latency_ns": 1300}}, nvml={"p2p_nvlink": "NS"},
-        faults=[{"src": "0000:0c:00.0", "dst": "0000:0b:00.0", "op": ["ce_write", "ce_read", "sm_store", "sm_load", "flag", "atomic"],
+        faults=[{"src": "0000:0c:00.0", "dst": "0000:0b:00.0", "op": ["ce_write", "ce_read", "sm_store", "sm_load",
+            "flag", "atomic"],
                  "effect": "drop"}],
     ),
     "f12-hang-unkillable": dict(
-        description="Four RTX 4090 on a launch driver that advertises P2P: zeros arrive, flags never, and the child cannot be killed.",
+        description="Four RTX 4090 on a launch driver that advertises P2P: zeros arrive, flags never, and the child "
+                    "cannot be killed.",
         source="reports of dual RTX 4090 on driver 520", driver_api=12000, driver_version="520.56.06", flavour="proprietary",
         cpu="AMD EPYC 7402P 24-Core Processor", cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro amd_iommu=off",
         meta={"ignore_sigkill_ms": 30000},
@@ -200,14 +207,16 @@ HOSTS = {
         {"src": C, "dst": B, "op": ["ce_write", "sm_store", "flag"], "effect": "misdirect", "target": A}], count=3),
     "x-torn": small("Stores to a peer arrive in halves of a word.", [{"op": ["sm_store", "flag"], "effect": "torn"}]),
     "x-bitflip": small("Large transfers lose a bit here and there.",
-                       [{"op": ["ce_write", "ce_read", "sm_store", "sm_load"], "effect": "bit_flip", "rate": 200, "bits": "0x10000",
+                       [{"op": ["ce_write", "ce_read", "sm_store", "sm_load"], "effect": "bit_flip", "rate": 200,
+                           "bits": "0x10000",
                          "min_bytes": 65536}]),
     "x-error": small("Kernels that store to a peer end with an illegal address.",
                      [{"op": "sm_store", "effect": "error", "error": 700}]),
     "x-crash": small("The process dies inside the driver when it copies to a peer.", [{"op": "ce_write", "effect": "crash"}]),
     "x-staged-broken": small("Copies through host memory arrive damaged.",
                              [{"op": "staged", "effect": "zeros", "min_bytes": 4096}]),
-    "m-flag-before-data": small("A deliberately wrong twin: the flag is published before the payload.", [], mutant="flag_before_data"),
+    "m-flag-before-data": small("A deliberately wrong twin: the flag is published before the payload.", [],
+        mutant="flag_before_data"),
     "m-no-fence": small("A deliberately wrong twin: no fence between payload and flag.", [], mutant="no_fence"),
     "m-check-window": small("A deliberately wrong twin: the check looks through the window, which is a private copy.",
                             [{"op": MOVING, "effect": "mirror"}], mutant="check_through_window"),
