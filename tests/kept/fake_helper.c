@@ -5,7 +5,7 @@
  *     silent           never say anything
  *     die              end before the first message
  *     sleep MS         wait before the results
- *     count FILE       append one byte to FILE: how many runs there were
+ *     count FILE       append one byte to FILE for each run that tests
  *     worker           start a child that ignores its socket, and announce it
  *     cut              end after the first half of the pairs, without done
  *     garbage          send frames that are no messages
@@ -40,6 +40,7 @@
 
 struct script {
 	char version[32];
+	char count[500];
 	int silent, die, worker, cut, garbage, noatomics, nodriver, linger, stall, no_risk;
 	long sleep_ms;
 	int bad[2], hang[2];
@@ -76,7 +77,7 @@ static void read_script(struct script *s)
 		    sscanf(line, "bad %d %d", &s->bad[0], &s->bad[1]) == 2 || sscanf(line, "hang %d %d", &s->hang[0], &s->hang[1]) == 2)
 			continue;
 		if (sscanf(line, "count %499s", word) == 1)
-			count_run(word);
+			snprintf(s->count, sizeof s->count, "%s", word);
 		else if (sscanf(line, "refuse %499s", word) == 1)
 			s->refuse = p2s_word_value(P2S_GROUP_MAPPING, word);
 		else if (sscanf(line, "missing %499s", word) == 1)
@@ -177,7 +178,12 @@ static void results(const struct script *s, const struct p2s_lib_run *run, const
 		struct p2s_lib_gpu_out g = {.index = i, .state = P2PSAFE_GPU_STATE_READY, .ordinal = (int32_t)i, .minor = (int32_t)i,
 		                            .cc_major = 9, .memory_bytes = UINT64_C(1) << 37};
 
-		if (!test[i])
+		if (run->mode == P2S_MODE_PROBE) {
+			struct p2s_lib_gpu_out minor = {.index = i, .ordinal = -1, .minor = (int32_t)i};
+
+			say(p2s_id_lib_gpu_out, &minor, -1);
+		}
+		if (!test[i] || run->mode == P2S_MODE_PROBE)
 			continue;
 		snprintf(g.uuid, sizeof g.uuid, "GPU-0000000%u-0000-0000-0000-000000000000", i % 10);
 		snprintf(g.name, sizeof g.name, "Fake %u", i);
@@ -223,6 +229,8 @@ int main(void)
 	if (p2s_codec_recv(SOCK, &p2s_lib_table, &id, &any, sizeof any, NULL, FAR) != P2S_IO_OK || id != p2s_id_lib_run)
 		return 0;
 	run = any.run;
+	if (s.count[0] != '\0' && run.mode == P2S_MODE_TEST)
+		count_run(s.count);
 	for (uint32_t i = 0; i < run.gpu_count && i < 64; i++) {
 		if (p2s_codec_recv(SOCK, &p2s_lib_table, &id, &any, sizeof any, NULL, FAR) != P2S_IO_OK || id != p2s_id_lib_gpu_in)
 			return 0;

@@ -120,6 +120,40 @@ static void a_record_serves_its_containers(void **state)
 	assert_int_equal(kept_runs(k), 1);
 }
 
+/* Before any record the helper tells whose device nodes these are, and only then a test starts. */
+static void part_of_the_gpus_without_a_record(void **state)
+{
+	struct kept *k = *state;
+	struct p2psafe_options o;
+	p2psafe_context *ctx;
+	p2psafe_report *report;
+	struct p2psafe_gpu g = {.size = sizeof g};
+
+	tmp_write(k->host, "host.json",
+	          "{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"1\": \"none\"}}");
+	kept_options(k, &o);
+	assert_int_equal(p2psafe_context_new(&ctx, NULL, NULL, NULL), 0);
+	assert_int_equal(p2psafe_test(ctx, &o, &report, NULL), 0);
+	assert_int_equal(p2psafe_report_allows(report, P2PSAFE_CONSUMER_NCCL_P2P), 1);
+	assert_int_equal(p2psafe_report_pair_count(report), 2);
+	assert_int_equal(p2psafe_report_gpu(report, 1, &g), 0);
+	assert_int_equal(g.is_ours, 0);
+	p2psafe_report_free(report);
+	tmp_write(k->host, "host.json",
+	          "{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"0\": \"none\", \"1\": \"none\"}}");
+	assert_int_equal(p2psafe_test(ctx, &o, &report, NULL), 0);
+	assert_int_equal(p2psafe_report_exit_code(report), 3);
+	assert_int_equal(p2psafe_report_transport(report), P2PSAFE_TRANSPORT_NET);
+	assert_int_equal(p2psafe_report_pair_count(report), 0);
+	assert_int_equal(p2psafe_report_gpu(report, 2, &g), 0);
+	assert_int_equal(g.is_ours, 1);
+	assert_int_equal(p2psafe_report_gpu(report, 0, &g), 0);
+	assert_int_equal(g.is_ours, 0);
+	assert_int_equal(kept_runs(k), 1);
+	p2psafe_report_free(report);
+	p2psafe_context_free(ctx);
+}
+
 static void a_list_of_gpus_is_served_too(void **state)
 {
 	struct kept *k = *state;
@@ -362,6 +396,7 @@ int main(void)
 	                                   T(the_machine_changed),
 	                                   T(renumbered_groups_change_nothing),
 	                                   T(a_record_serves_its_containers),
+	                                   T(part_of_the_gpus_without_a_record),
 	                                   T(a_list_of_gpus_is_served_too),
 	                                   T(damaged_records_are_absent),
 	                                   T(others_records_are_absent),

@@ -21,6 +21,7 @@ static void make(struct p2s_record *r, int32_t n, int32_t verdict, int32_t level
 #define OK P2PSAFE_VERDICT_OK
 #define BAD P2PSAFE_VERDICT_CORRUPT
 #define HANG P2PSAFE_VERDICT_HANG
+#define SLOW P2PSAFE_VERDICT_DEGRADED
 #define NOT P2PSAFE_VERDICT_UNTESTED
 
 static void table(void **state)
@@ -42,6 +43,8 @@ static void table(void **state)
 		{4, BAD, S, 1, 4, NOT, S, 2, P2S_POLICY_KEEP},
 		{4, HANG, S, 1, 4, OK, S, 9, P2S_POLICY_KEEP}, /* for this boot */
 		{4, HANG, S, 0, 4, OK, S, 0, P2S_POLICY_REPLACE},
+		{4, SLOW, S, 1, 4, OK, S, 0, P2S_POLICY_KEEP}, /* without measuring nobody knows that it got faster */
+		{4, OK, S, 1, 4, SLOW, S, 0, P2S_POLICY_REPLACE},
 		{4, NOT, S, 1, 4, OK, Q, 0, P2S_POLICY_REPLACE},
 		{4, NOT, S, 1, 4, NOT, S, 0, P2S_POLICY_REPLACE},
 	};

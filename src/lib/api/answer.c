@@ -1,6 +1,7 @@
 #include "api/answer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -70,6 +71,26 @@ static int32_t invisible(struct p2s_session *s, struct p2s_model *m)
 	return nothing(s, m, "PEER_INVISIBLE", "/dev", text);
 }
 
+/* A list that names no GPU of this machine is the caller's mistake, whatever else is wrong here. */
+static int32_t check_list(struct p2s_session *s, struct p2s_model *m)
+{
+	struct p2s_gpu *saved = malloc((m->gpu_count + 1) * sizeof *saved);
+	int32_t pending;
+	int32_t rc;
+
+	if (saved == NULL)
+		return p2s_answer_oom(s);
+	if (m->gpu_count > 0)
+		memcpy(saved, m->gpus, m->gpu_count * sizeof *saved);
+	for (size_t i = 0; i < m->gpu_count; i++)
+		m->gpus[i].ours = 1;
+	rc = p2s_group_narrow(m, s->request.gpus, &pending, &s->fault);
+	if (m->gpu_count > 0)
+		memcpy(m->gpus, saved, m->gpu_count * sizeof *saved);
+	free(saved);
+	return rc;
+}
+
 int32_t p2s_answer_group(struct p2s_session *s, struct p2s_model *m, int32_t cuda_asked, enum p2s_group *group)
 {
 	int32_t pending = 0;
@@ -77,9 +98,9 @@ int32_t p2s_answer_group(struct p2s_session *s, struct p2s_model *m, int32_t cud
 
 	*group = p2s_group_judge(&s->root, &s->seam, m, cuda_asked);
 	if (*group == P2S_GROUP_NONE || *group == P2S_GROUP_INVISIBLE) {
-		/* A list that names no GPU of this machine is the caller's mistake whatever the machine is like. */
-		if (s->request.gpus != NULL && *group == P2S_GROUP_NONE && m->gpu_count == 0)
-			return p2s_group_narrow(m, s->request.gpus, NULL, &s->fault);
+		rc = check_list(s, m);
+		if (rc != 0)
+			return rc;
 		return *group == P2S_GROUP_NONE ? no_group(s, m) : invisible(s, m);
 	}
 	rc = p2s_group_narrow(m, s->request.gpus, cuda_asked ? NULL : &pending, &s->fault);
@@ -94,25 +115,68 @@ int32_t p2s_answer_group(struct p2s_session *s, struct p2s_model *m, int32_t cud
 	return 0;
 }
 
-int32_t p2s_answer_run(struct p2s_session *s, struct p2s_model *m, int32_t mode, p2s_risk_fn risk, void *user,
-                       struct p2s_run_result *result)
+static int32_t minors_known(const struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++)
+		if (m->gpus[i].minor >= 0)
+			return 1;
+	return 0;
+}
+
+static struct p2s_run_args run_args(const struct p2s_session *s, const struct p2s_model *m, int32_t mode)
 {
 	struct p2s_run_args args = {.request = &s->request,
 	                            .seam = &s->seam,
 	                            .log = s->log,
 	                            .mode = mode,
-	                            .deadline_ns = p2s_session_deadline(s, m->gpu_count),
-	                            .risk = risk,
-	                            .user = user};
+	                            .deadline_ns = p2s_session_deadline(s, m->gpu_count)};
+
+	return args;
+}
+
+int32_t p2s_answer_group_sure(struct p2s_session *s, struct p2s_model *m, enum p2s_group *group)
+{
+	struct p2s_run_args args = run_args(s, m, P2S_MODE_PROBE);
+	struct p2s_run_result result;
+	struct p2s_model asked;
+	int32_t ok;
+
+	if (!p2s_group_unsure(&s->root, &s->seam, m))
+		return p2s_answer_group(s, m, 0, group);
+	/* A model of its own: what this run finds will be found again, and its failure is no failure of the test. */
+	p2s_model_init(&asked);
+	ok = 1;
+	for (size_t i = 0; i < m->gpu_count && ok; i++) {
+		struct p2s_gpu *g = p2s_model_add_gpu(&asked);
+
+		ok = g != NULL;
+		if (ok) {
+			g->bdf = m->gpus[i].bdf;
+			memcpy(g->address, m->gpus[i].address, sizeof g->address);
+		}
+	}
+	ok = ok && p2s_run(&asked, &args, &result);
+	for (size_t i = 0; i < m->gpu_count && ok; i++)
+		m->gpus[i].minor = asked.gpus[i].minor;
+	p2s_model_free(&asked);
+	return ok ? p2s_answer_group(s, m, 0, group) : p2s_answer_oom(s);
+}
+
+int32_t p2s_answer_run(struct p2s_session *s, struct p2s_model *m, int32_t mode, p2s_risk_fn risk, void *user,
+                       struct p2s_run_result *result)
+{
+	struct p2s_run_args args = run_args(s, m, mode);
 	enum p2s_group group;
 	int32_t rc;
 
+	args.risk = risk;
+	args.user = user;
 	memset(result, 0, sizeof *result);
 	if (!p2s_model_make_pairs(m) || !p2s_run(m, &args, result))
 		return p2s_answer_oom(s);
 	/* The driver named minors and UUIDs: now it can be said whose GPUs these are. */
-	if (result->cuda_asked) {
-		rc = p2s_answer_group(s, m, 1, &group);
+	if (result->cuda_asked || minors_known(m)) {
+		rc = p2s_answer_group(s, m, result->cuda_asked, &group);
 		if (rc != 0)
 			return rc;
 		p2s_model_drop_outsiders(m);

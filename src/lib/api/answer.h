@@ -11,6 +11,9 @@
 int32_t p2s_answer_look(struct p2s_session *s, struct p2s_model *m, enum p2s_scope scope);
 /* Whose GPUs are these, and which are judged together: group, flags and findings. */
 int32_t p2s_answer_group(struct p2s_session *s, struct p2s_model *m, int32_t cuda_asked, enum p2s_group *group);
+/* The same, after the helper was asked for the minor numbers if nothing else tells whose device nodes these are. No GPU is
+ * touched for that. */
+int32_t p2s_answer_group_sure(struct p2s_session *s, struct p2s_model *m, enum p2s_group *group);
 /* Makes the pairs and runs the helper over them. */
 int32_t p2s_answer_run(struct p2s_session *s, struct p2s_model *m, int32_t mode, p2s_risk_fn risk, void *user,
                        struct p2s_run_result *result);

@@ -173,7 +173,7 @@ static int32_t look_again(struct testing *t, enum p2s_group *group)
 	p2s_model_free(t->m);
 	p2s_model_init(t->m);
 	rc = p2s_answer_look(t->s, t->m, P2S_SCOPE_ALL);
-	return rc != 0 ? rc : p2s_answer_group(t->s, t->m, 0, group);
+	return rc != 0 ? rc : p2s_answer_group_sure(t->s, t->m, group);
 }
 
 static void open_testing(struct testing *t, struct p2s_session *s, p2psafe_report *report)
@@ -210,7 +210,7 @@ int32_t p2s_decide_test(struct p2s_session *s, p2psafe_report *report)
 	int32_t rc = p2s_answer_look(s, &report->decision.m, P2S_SCOPE_ALL);
 
 	if (rc == 0)
-		rc = p2s_answer_group(s, &report->decision.m, 0, &group);
+		rc = p2s_answer_group_sure(s, &report->decision.m, &group);
 	if (rc != 0)
 		return rc;
 	if (group != P2S_GROUP_TESTABLE && group != P2S_GROUP_SINGLE)
@@ -312,6 +312,7 @@ int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 	char why[200];
 	int32_t rc = 0;
 
+	/* Rechecking what only the helper can read is done by testing again: nothing less proves as much. */
 	if (!(s->request.flags & (P2PSAFE_FLAG_NO_CACHE | P2PSAFE_FLAG_RECHECK))) {
 		p2s_places_open(&places, &s->request, 0);
 		rc = p2s_hit_try(s, &places, report, &hit, why, sizeof why);
@@ -321,7 +322,7 @@ int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 	}
 	rc = p2s_answer_look(s, m, P2S_SCOPE_ALL);
 	if (rc == 0)
-		rc = p2s_answer_group(s, m, 0, &group);
+		rc = p2s_answer_group_sure(s, m, &group);
 	if (rc != 0)
 		return rc;
 	if (group != P2S_GROUP_TESTABLE)

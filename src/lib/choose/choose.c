@@ -1,5 +1,7 @@
 #include "choose/choose.h"
 
+#include <string.h>
+
 static int32_t staged_verdict(const struct p2s_model *m, int32_t a, int32_t b)
 {
 	for (size_t i = 0; i < m->staged_count; i++)
@@ -41,6 +43,9 @@ int32_t p2s_choose(struct p2s_model *m)
 		worst = P2PSAFE_TRANSPORT_NONE;
 		for (size_t i = 0; i < m->gpu_count; i++)
 			if (m->gpus[i].in_group)
+				worst = P2PSAFE_TRANSPORT_NET;
+		for (size_t i = 0; i < m->finding_count; i++)
+			if (strcmp(m->findings[i].code, "PEER_INVISIBLE") == 0)
 				worst = P2PSAFE_TRANSPORT_NET;
 	}
 	m->transport = worst;

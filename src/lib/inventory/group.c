@@ -125,6 +125,24 @@ enum p2s_group p2s_group_judge(const struct p2s_fsroot *root, const struct p2s_s
 	return P2S_GROUP_TESTABLE;
 }
 
+int32_t p2s_group_unsure(const struct p2s_fsroot *root, const struct p2s_seam *seam, const struct p2s_model *m)
+{
+	struct nodes nodes;
+	size_t bound = 0;
+	size_t unknown = 0;
+
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		if (p2s_inventory_bound(&m->gpus[i])) {
+			bound++;
+			unknown += m->gpus[i].minor < 0;
+		}
+	}
+	if (unknown == 0 || bound < 2)
+		return 0;
+	count_nodes(root, seam, &nodes);
+	return nodes.openable > 0 && nodes.openable < bound;
+}
+
 /* Index of the GPU that word names; -1 unknown, -2 a UUID nobody can resolve yet, -3 a prefix of several. */
 static int32_t find(const struct p2s_model *m, const char *word)
 {

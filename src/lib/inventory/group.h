@@ -22,6 +22,9 @@ int32_t p2s_group_may_use(const struct p2s_fsroot *root, const struct p2s_seam *
 enum p2s_group p2s_group_judge(const struct p2s_fsroot *root, const struct p2s_seam *seam, struct p2s_model *m,
                                int32_t cuda_asked);
 
+/* 1 if some, but not all, device nodes can be opened and nobody has told yet which GPUs they belong to. */
+int32_t p2s_group_unsure(const struct p2s_fsroot *root, const struct p2s_seam *seam, const struct p2s_model *m);
+
 /* Narrows in_group to the caller's list: addresses, UUIDs (or prefixes of at least "GPU-" and four characters), ordinals
  * (index among our GPUs in address order). NULL: no change. *pending (may be NULL) is set when a UUID cannot be resolved yet because
  * no driver was asked; with pending NULL that is an error. Returns 0, or E_CONFIG for an empty list, an unknown name,

@@ -139,6 +139,7 @@ static int32_t add(const struct p2s_fsroot *root, struct p2s_model *m, const cha
 
 	if (!p2s_bdf_parse(name, &probe.bdf))
 		return 1;
+	p2s_facts_gpu_init(&probe.facts);
 	p2s_bdf_format(&probe.bdf, probe.address);
 	if (scope == P2S_SCOPE_ALL || !from_uevent(root, &probe)) {
 		/* A walk over all devices looks at one attribute first: most are not NVIDIA's. */

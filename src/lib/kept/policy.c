@@ -38,6 +38,9 @@ enum p2s_policy p2s_policy_replace(const struct p2s_record *old, int32_t valid, 
 			return P2S_POLICY_KEEP;
 		return old->passes + 1 >= PASSES ? P2S_POLICY_REPLACE : P2S_POLICY_COUNT_PASS;
 	}
+	/* A run that did not measure cannot say that a slow pair is no longer slow. */
+	if (before == P2PSAFE_VERDICT_DEGRADED && after == P2PSAFE_VERDICT_OK && !now->measured)
+		return P2S_POLICY_KEEP;
 	if (before == P2PSAFE_VERDICT_UNTESTED && width(now) >= width(old))
 		return P2S_POLICY_REPLACE;
 	if (width(now) < width(old) || now->level < old->level)

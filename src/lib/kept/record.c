@@ -75,6 +75,14 @@ static void gpu_from_model(struct p2s_record_gpu *to, const struct p2s_gpu *g)
 
 #define COPY(to, from) snprintf(to, sizeof(to), "%s", from)
 
+static int32_t measured(const struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->pair_count; i++)
+		if (m->pairs[i].bandwidth.ce_write == 0 && m->pairs[i].bandwidth.sm_store == 0)
+			return 0;
+	return m->pair_count > 0;
+}
+
 int32_t p2s_record_from_model(struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
                               const char *cuda_library)
 {
@@ -94,6 +102,7 @@ int32_t p2s_record_from_model(struct p2s_record *r, const struct p2s_model *m, c
 	r->nothing_tested = m->nothing_tested;
 	r->deadline_hit = m->deadline_hit;
 	r->created_unix = m->created_unix;
+	r->measured = measured(m);
 	COPY(r->kernel, m->kernel);
 	COPY(r->boot_id, host->boot_id);
 	COPY(r->cmdline, host->cmdline);
@@ -206,9 +215,9 @@ char *p2s_record_write(const struct p2s_record *r)
 	                text_json(r->module), "driver_version", text_json(r->driver_version), "driver_flavour",
 	                text_json(r->driver_flavour), "driver_parameters", text_json(r->driver_parameters), "virtualization",
 	                text_json(r->virtualization), "cuda_library", text_json(r->cuda_library), "suite", P2S_RECORD_SUITE);
-	top = json_pack("{s:i, s:s, s:s, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "record",
+	top = json_pack("{s:i, s:s, s:s, s:b, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "record",
 	                P2S_RECORD_SCHEMA, "version", P2S_VERSION_TEXT, "level", p2s_word_name(P2S_GROUP_LEVEL, r->level), "simulated",
-	                r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "deadline_hit", r->deadline_hit != 0, "passes",
+	                r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "deadline_hit", r->deadline_hit != 0, "measured", r->measured != 0, "passes",
 	                (int)r->passes, "retries", (int)r->retries, "created_unix", (json_int_t)r->created_unix, "generation",
 	                (json_int_t)r->generation, "key", key, "gpus", gpus, "verdicts", verdicts, "paths",
 	                rows(r->path, r->gpu_count, 1, 1), "staged", rows(r->staged, r->gpu_count, 1, 0), "full", r->full_name,
@@ -310,6 +319,7 @@ static int32_t read_top(struct p2s_record *r, const json_t *top)
 	r->simulated = !json_is_false(json_object_get(top, "simulated"));
 	r->nothing_tested = !json_is_false(json_object_get(top, "nothing_tested"));
 	r->deadline_hit = json_is_true(json_object_get(top, "deadline_hit"));
+	r->measured = json_is_true(json_object_get(top, "measured"));
 	r->passes = count_of(top, "passes");
 	r->retries = count_of(top, "retries");
 	r->created_unix = created;

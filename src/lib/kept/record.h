@@ -29,6 +29,7 @@ struct p2s_record {
 	int32_t simulated;
 	int32_t nothing_tested;
 	int32_t deadline_hit;
+	int32_t measured; /* every pair of the group has a bandwidth */
 	int32_t passes;  /* good runs since a bad one that is still kept */
 	int32_t retries; /* runs since the first that could not test */
 	int64_t created_unix;

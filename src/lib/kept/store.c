@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ipc/codec.h"
@@ -185,6 +187,7 @@ int32_t p2s_store_republish(int dir, struct p2s_record *r, uint64_t generation)
 void p2s_store_clean(int dir, uint64_t keep)
 {
 	struct p2s_record newest;
+	struct stat st;
 	struct dirent *e;
 	const char *why;
 	DIR *d;
@@ -197,6 +200,10 @@ void p2s_store_clean(int dir, uint64_t keep)
 		size_t len = strlen(e->d_name);
 		int32_t full = len > 5 && strcmp(e->d_name + len - 5, ".full") == 0;
 
+		/* Left by a writer that died: a living one needs no hour. */
+		if (strncmp(e->d_name, "tmp-", 4) == 0 && fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    time(NULL) - st.st_mtime > 3600)
+			unlinkat(dir, e->d_name, 0);
 		/* Another process may be about to link a full file of the generation in progress: only older ones go. */
 		if ((n != 0 && n < keep && n < newest.generation) ||
 		    (full && strtoull(e->d_name, NULL, 10) < keep && strcmp(e->d_name, newest.full_name) != 0))
