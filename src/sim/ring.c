@@ -75,22 +75,57 @@ static int deliver(struct sim_host *h, struct sim_ring *r, int src, int dst, uin
 	return 0;
 }
 
-void sim_ring_post(struct sim_host *h, int src, int dst, uint64_t phys, uint64_t value, unsigned bytes, uint64_t due_ns)
+/* Lands up to max of the oldest in the order they were made, which is always allowed. Returns how many. */
+static uint32_t flush(struct sim_host *h, struct sim_ring *r, int dst, uint32_t max)
 {
-	struct sim_ring *r = &h->rings[sim_pair(h, src, dst)];
-	struct sim_posted *p;
+	uint64_t now = sim_now();
+	uint32_t n;
 
-	sim_lock(&r->lock);
+	for (n = 0; n < max && r->count; n++) {
+		if (entry(r, 0)->due_ns > now)
+			break;
+		land(h, dst, entry(r, 0));
+		take_out(r, 0);
+	}
+	return n;
+}
+
+/* Under the lock. */
+static void post(struct sim_host *h, struct sim_ring *r, int dst, const struct sim_posted *one)
+{
 	while (r->count >= SIM_RING - 1) {
-		if (!deliver(h, r, src, dst, sim_now())) {
+		if (!flush(h, r, dst, SIM_RING / 2)) {
 			sim_unlock(&r->lock);
 			sim_sleep_ns(20000);
 			sim_lock(&r->lock);
 		}
 	}
-	p = entry(r, r->count);
-	*p = (struct sim_posted){ phys, value, due_ns, r->epoch, (uint16_t)bytes, (uint16_t)src };
+	*entry(r, r->count) = *one;
 	__atomic_store_n(&r->count, r->count + 1, __ATOMIC_RELEASE);
+}
+
+void sim_ring_post_run(struct sim_host *h, int src, int dst, uint64_t phys, const uint64_t *words, uint32_t count)
+{
+	struct sim_ring *r = &h->rings[sim_pair(h, src, dst)];
+	uint32_t i;
+
+	sim_lock(&r->lock);
+	for (i = 0; i < count; i++) {
+		struct sim_posted p = { phys + i * 8, words[i], 0, r->epoch, 8, (uint16_t)src };
+
+		post(h, r, dst, &p);
+	}
+	sim_unlock(&r->lock);
+}
+
+void sim_ring_post(struct sim_host *h, int src, int dst, uint64_t phys, uint64_t value, unsigned bytes, uint64_t due_ns)
+{
+	struct sim_ring *r = &h->rings[sim_pair(h, src, dst)];
+	struct sim_posted p = { phys, value, due_ns, 0, (uint16_t)bytes, (uint16_t)src };
+
+	sim_lock(&r->lock);
+	p.epoch = r->epoch;
+	post(h, r, dst, &p);
 	sim_unlock(&r->lock);
 }
 
@@ -136,8 +171,7 @@ void sim_ring_settle(struct sim_host *h, int dst)
 		if (!waiting(r))
 			continue;
 		sim_lock(&r->lock);
-		while (deliver(h, r, s, dst, sim_now()))
-			;
+		flush(h, r, dst, SIM_RING);
 		sim_unlock(&r->lock);
 	}
 }
@@ -147,10 +181,10 @@ void sim_ring_drain(struct sim_host *h, int src, int dst)
 	struct sim_ring *r = &h->rings[sim_pair(h, src, dst)];
 
 	while (waiting(r)) {
-		int any;
+		uint32_t any;
 
 		sim_lock(&r->lock);
-		any = deliver(h, r, src, dst, sim_now());
+		any = flush(h, r, dst, SIM_RING);
 		sim_unlock(&r->lock);
 		if (!any)
 			sim_sleep_ns(20000);

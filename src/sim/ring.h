@@ -8,6 +8,8 @@
 
 /* Puts a store of 4 or 8 bytes on its way, not to land before due_ns (0: any time). */
 void sim_ring_post(struct sim_host *h, int src, int dst, uint64_t phys, uint64_t value, unsigned bytes, uint64_t due_ns);
+/* `count` words that follow each other, any time. */
+void sim_ring_post_run(struct sim_host *h, int src, int dst, uint64_t phys, const uint64_t *words, uint32_t count);
 /* What was posted before lands before what is posted after. */
 void sim_ring_fence(struct sim_host *h, int src, int dst);
 /* Lets a random share of what is on its way to this GPU arrive. */

@@ -5,6 +5,7 @@
 #include "sim/twins_wait.h"
 
 #define MAX_WORDS (UINT64_C(1) << 20)
+#define RUN 64
 #define REORDER_NS UINT64_C(1000000) /* how far a flag overtakes its data */
 #define MUTANT_NS UINT64_C(400000)   /* mutants: windows wide enough that a reader on a busy CPU looks into them */
 
@@ -48,12 +49,17 @@ static void pace(const struct sim_role *r, uint64_t round, uint64_t pace_ns)
 
 static void write_payload(const struct sim_role *r, const struct sim_hit *hit, uint64_t slot, uint64_t seed, uint64_t late_ns)
 {
-	uint64_t j, words = r->kernel->args[ARG_WORDS];
+	uint64_t j, count = r->kernel->args[ARG_WORDS], words[RUN];
+	uint32_t n;
 
-	for (j = 0; j < words; j++) {
-		uint64_t due = late_ns ? sim_now() + late_ns : 0;
-
-		sim_view_post(&r->view, hit, slot + j * 8, p2s_word(seed, slot / 8 + j), due);
+	for (j = 0; j < count; j += n) {
+		for (n = 0; n < RUN && j + n < count; n++) {
+			words[n] = p2s_word(seed, slot / 8 + j + n);
+			if (late_ns)
+				sim_view_post(&r->view, hit, slot + (j + n) * 8, words[n], sim_now() + late_ns);
+		}
+		if (!late_ns)
+			sim_view_post_run(&r->view, hit, slot + j * 8, words, n);
 	}
 }
 

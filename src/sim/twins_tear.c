@@ -5,6 +5,7 @@
 #include "sim/twins_wait.h"
 
 #define MAX_WORDS (UINT64_C(1) << 16)
+#define RUN 64
 #define NAP_TURNS 64
 #define MEET_TURNS 64               /* first stores of the tearing writer wait for the reader to look */
 
@@ -36,7 +37,8 @@ static void tear_writer(struct sim_role *r)
 	const uint64_t *a = r->kernel->args;
 	const struct sim_view *v = &r->view;
 	struct sim_hit data = find(v, SIM_OP_SM_STORE, 0, a[ARG_WORDS] * 8), mark;
-	uint64_t i, j;
+	uint64_t i, j, words[RUN];
+	uint32_t n;
 
 	if (stopped(r, &data))
 		return;
@@ -46,8 +48,11 @@ static void tear_writer(struct sim_role *r)
 	for (i = 0; i < a[ARG_ITERS] && !sim_role_aborted(r); i++) {
 		uint32_t looks = i < MEET_TURNS ? sim_role_await(r, i) : 0;
 
-		for (j = 0; j < a[ARG_WORDS]; j++)
-			sim_view_post(v, &data, j * 8, p2s_word(i % 2 ? a[ARG_SEED_B] : a[ARG_SEED_A], j), 0);
+		for (j = 0; j < a[ARG_WORDS]; j += n) {
+			for (n = 0; n < RUN && j + n < a[ARG_WORDS]; n++)
+				words[n] = p2s_word(i % 2 ? a[ARG_SEED_B] : a[ARG_SEED_A], j + n);
+			sim_view_post_run(v, &data, j * 8, words, n);
+		}
 		r->result.rounds_done = i + 1;
 		if (i < MEET_TURNS)
 			sim_role_meet(r, looks);

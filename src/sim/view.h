@@ -61,6 +61,8 @@ enum sim_outcome sim_view_set(const struct sim_view *v, uint64_t bytes, unsigned
 
 /* A store: posted, lands later. due_ns: not before; 0. */
 void sim_view_post(const struct sim_view *v, const struct sim_hit *hit, uint64_t at, uint64_t value, uint64_t due_ns);
+/* `count` stores that follow each other, any time. */
+void sim_view_post_run(const struct sim_view *v, const struct sim_hit *hit, uint64_t at, const uint64_t *words, uint32_t count);
 /* A load of what has arrived. */
 uint64_t sim_view_word(const struct sim_view *v, const struct sim_hit *hit, uint64_t at);
 /* The same as a plain load through the cache. */

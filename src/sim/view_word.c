@@ -68,6 +68,18 @@ void sim_view_post(const struct sim_view *v, const struct sim_hit *hit, uint64_t
 	sim_ring_post(v->host, v->accessor, v->owner, phys, value, 8, due_ns);
 }
 
+void sim_view_post_run(const struct sim_view *v, const struct sim_hit *hit, uint64_t at, const uint64_t *words, uint32_t count)
+{
+	uint32_t i;
+
+	if (!hit->fault) {
+		sim_ring_post_run(v->host, v->accessor, v->owner, v->phys + at, words, count);
+		return;
+	}
+	for (i = 0; i < count; i++)
+		sim_view_post(v, hit, at + i * 8, words[i], 0);
+}
+
 static uint64_t load_elsewhere(const struct sim_store *s, uint64_t phys, int64_t shift)
 {
 	uint64_t from = phys + (uint64_t)shift;
