@@ -1,7 +1,9 @@
 /* p2psafe: the program. Exit codes are those of cli.h; see docs/man/p2psafe.1. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -25,9 +27,22 @@ int cli_finish(int code)
 	return code;
 }
 
+/* A standard descriptor that the caller closed must not become a record or a socket, into which a message would then be
+ * written. What takes its place fails every write, as the closed one would, and is closed again for the command of `run`. */
+static void hold_standard_descriptors(void)
+{
+	int fd;
+	do {
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct cli_args args;
+	hold_standard_descriptors();
 	int rc = cli_args_parse(&args, argc, argv);
 	if (rc != 0)
 		return rc;

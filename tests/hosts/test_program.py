@@ -188,6 +188,22 @@ class Readable(Program):
                 self.assertIn("No space left", done.stderr)
 
 
+    def test_closed_descriptors(self):
+        """Nothing of ours may end up in a file that took the place of a closed descriptor."""
+        for redirection, expected in ((">&-", 4), ("2>&-", 1), ("<&-", 1), ("<&- >&- 2>&-", 4)):
+            script = f'"$0" --host "$1" test --json {redirection}'
+            done = subprocess.run(["/bin/sh", "-c", script, PROGRAM, FOUNDING], capture_output=True, check=False,
+                                  env=self.environment({"P2PSAFE_LOG": "debug"}), timeout=120)
+            self.assertEqual(done.returncode, expected, redirection)
+        code, out, _ = self.run_program("--host", FOUNDING, "decide", "--json")
+        self.assertEqual(code, 1)
+        self.assertTrue(json.loads(out)["kept"]["hit"])
+        script = '"$0" --host "$1" run -- readlink /proc/self/fd/0 <&-'
+        done = subprocess.run(["/bin/sh", "-c", script, PROGRAM, HEALTHY], capture_output=True, text=True, check=False,
+                              env=self.environment({}), timeout=120)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+
+
 class Terminal(Program):
     def on_terminal(self, *words, **extra):
         """What a terminal sees: standard output and error together."""
