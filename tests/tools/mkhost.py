@@ -264,9 +264,9 @@ def add_system(tree, host):
         tree.line("root/sys/devices/system/node/node%d/cpulist" % n, "%d-%d" % (n * 32, n * 32 + 31))
         tree.line("root/sys/devices/system/node/node%d/distance" % n, " ".join("10" if m == n else "32" for m in range(nodes)))
     tree.line("root/sys/devices/system/node/online", "0-%d" % (nodes - 1) if nodes > 1 else "0")
-    tree.line("root/sys/class/dmi/id/sys_vendor", host["dmi"][0])
-    tree.line("root/sys/class/dmi/id/product_name", host["dmi"][1])
-    tree.line("root/sys/class/dmi/id/bios_version", host["dmi"][2])
+    if host["dmi"]:
+        for name, text in zip(("sys_vendor", "product_name", "bios_version"), host["dmi"]):
+            tree.line("root/sys/class/dmi/id/" + name, text)
     if host["driver_version"]:
         tree.put(p + "driver/nvidia/version", driver_text(host))
         tree.put(p + "driver/nvidia/params", PARAMS % host["registry"])

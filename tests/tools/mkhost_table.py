@@ -97,7 +97,7 @@ HOSTS = {
     "ok-2xh200-nvlink": dict(
         description="Two H200 over 18 NVLinks each, passed to a KVM guest without an IOMMU; everything works.",
         source="read on the machine that this library was measured on", driver_api=13000, driver_version="580.159.04",
-        kernel="6.18.44", hypervisor=True, cpu="Intel(R) Xeon(R) Processor", dmi=("Firecracker", "microVM", ""),
+        kernel="6.18.44", hypervisor=True, cpu="Intel(R) Xeon(R) Processor", dmi=None,
         cmdline="console=ttyS0 reboot=k panic=1 root=/dev/vda rw",
         kmsg=["Linux version 6.18.44",
             "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (builder@)  "],
