@@ -88,9 +88,54 @@ static void the_rest_must_too(void **state)
 	p2s_model_free(&m);
 }
 
+static void facts_must_be_in_range(void **state)
+{
+	struct p2s_model m;
+	struct p2s_lib_hop hop = {.gpu = 1, .position = 1, .count = 2, .kind = P2S_HOP_SWITCH_DOWN, .acs_ctl = P2S_ACS_NONE, .address = "0000:40:01.0"};
+	struct p2s_lib_gpu_fact fact = {.gpu = 0, .which = P2S_GPU_FACT_MIG, .value = 1};
+	struct p2s_lib_log_event event = {.gpu = 0, .owner = 1, .src = -1, .dst = -1, .usec = 5, .text = "line", .repeats = 1};
+	struct p2s_lib_log_state log = {.state = P2S_LOG_DENIED};
+
+	(void)state;
+	unit_model(&m, 2, 0);
+	assert_int_equal(m.gpus[0].facts.mig, P2S_UNREAD);
+	assert_int_equal(p2s_fill_hop(&m, &hop), 1);
+	assert_int_equal(m.gpus[1].facts.hops[1].acs_ctl, P2S_ACS_NONE);
+	hop.position = 2;
+	assert_int_equal(p2s_fill_hop(&m, &hop), -1);
+	hop.count = P2S_HOPS + 1;
+	assert_int_equal(p2s_fill_hop(&m, &hop), -1);
+	assert_int_equal(p2s_fill_gpu_fact(&m, &fact), 1);
+	assert_int_equal(m.gpus[0].facts.mig, P2S_YES);
+	fact.which = P2S_GPU_FACT_CLIQUE;
+	fact.value = (uint64_t)-2;
+	assert_int_equal(p2s_fill_gpu_fact(&m, &fact), 1);
+	assert_int_equal(m.gpus[0].facts.clique, -2);
+	fact.value = UINT64_C(1) << 40;
+	assert_int_equal(p2s_fill_gpu_fact(&m, &fact), -1);
+	fact.which = P2S_GPU_FACT_NVLINK_ERRORS_AFTER;
+	assert_int_equal(p2s_fill_gpu_fact(&m, &fact), 1);
+	assert_int_equal(m.gpus[0].facts.nvlink_errors[1], UINT64_C(1) << 40);
+	fact.which = 999;
+	assert_int_equal(p2s_fill_gpu_fact(&m, &fact), -1);
+	assert_int_equal(p2s_fill_log_event(&m, &event), 1);
+	event.repeats = 9;
+	assert_int_equal(p2s_fill_log_event(&m, &event), 1);
+	assert_int_equal(m.facts.log_count, 1);
+	assert_int_equal(m.facts.log[0].repeats, 9);
+	event.owner = 2;
+	assert_int_equal(p2s_fill_log_event(&m, &event), -1);
+	assert_int_equal(p2s_fill_log_state(&m, &log), 1);
+	assert_string_equal(m.log_state, "denied");
+	log.state = 4;
+	assert_int_equal(p2s_fill_log_state(&m, &log), -1);
+	p2s_model_free(&m);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(the_rest_must_too)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(the_rest_must_too),
+	                                   cmocka_unit_test(facts_must_be_in_range)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,6 +178,18 @@ static void handle(struct run *r, uint16_t id, const union p2s_lib_any *any, int
 	case p2s_id_lib_measure:
 		ok = p2s_fill_measure(r->m, &any->measure);
 		break;
+	case p2s_id_lib_hop:
+		ok = p2s_fill_hop(r->m, &any->hop);
+		break;
+	case p2s_id_lib_gpu_fact:
+		ok = p2s_fill_gpu_fact(r->m, &any->gpu_fact);
+		break;
+	case p2s_id_lib_log_event:
+		ok = p2s_fill_log_event(r->m, &any->log_event);
+		break;
+	case p2s_id_lib_log_state:
+		ok = p2s_fill_log_state(r->m, &any->log_state);
+		break;
 	case p2s_id_lib_done:
 		ok = on_done(r, &any->done);
 		break;

@@ -1,0 +1,175 @@
+/* What the helper read about the machine: plain data, checked for range, judged by nobody here. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ipc/fill.h"
+
+#define COPY(to, from) snprintf(to, sizeof(to), "%s", from)
+
+static int32_t gpu_or_none(const struct p2s_model *m, int32_t i)
+{
+	return i >= -1 && i < (int32_t)m->gpu_count;
+}
+
+int32_t p2s_fill_hop(struct p2s_model *m, const struct p2s_lib_hop *in)
+{
+	struct p2s_gpu_facts *f;
+	struct p2s_hop *h;
+
+	if (in->gpu >= m->gpu_count || in->count > P2S_HOPS || in->position >= in->count || in->kind < P2S_HOP_UNKNOWN ||
+	    in->kind > P2S_HOP_ENDPOINT)
+		return -1;
+	f = &m->gpus[in->gpu].facts;
+	f->hop_count = in->count;
+	h = &f->hops[in->position];
+	snprintf(h->address, sizeof h->address, "%.*s", (int)sizeof h->address - 1, in->address);
+	h->kind = in->kind;
+	h->vendor = in->vendor;
+	h->device = in->device;
+	h->acs_cap = in->acs_cap;
+	h->acs_ctl = in->acs_ctl;
+	h->speed_now_mts = in->speed_now_mts;
+	h->speed_max_mts = in->speed_max_mts;
+	h->width_now = in->width_now;
+	h->width_max = in->width_max;
+	h->max_payload = in->max_payload;
+	h->window_ok = in->window_ok;
+	return 1;
+}
+
+static int32_t *number_of(struct p2s_gpu_facts *f, int32_t which)
+{
+	switch (which) {
+	case P2S_GPU_FACT_REBAR:
+		return &f->rebar;
+	case P2S_GPU_FACT_CLIQUE:
+		return &f->clique;
+	case P2S_GPU_FACT_BAR1_ASSIGNED:
+		return &f->bar1_assigned;
+	case P2S_GPU_FACT_DISPLAY_ACTIVE:
+		return &f->display_active;
+	case P2S_GPU_FACT_MIG:
+		return &f->mig;
+	case P2S_GPU_FACT_CONFIDENTIAL:
+		return &f->confidential;
+	case P2S_GPU_FACT_MPS:
+		return &f->mps;
+	case P2S_GPU_FACT_PERSISTENCE:
+		return &f->persistence;
+	case P2S_GPU_FACT_COMPUTE_MODE:
+		return &f->compute_mode;
+	case P2S_GPU_FACT_PENDING_RESET:
+		return &f->pending_reset;
+	case P2S_GPU_FACT_OTHER_PROCESS:
+		return &f->other_process;
+	case P2S_GPU_FACT_BUSY_PROCESS:
+		return &f->busy_process;
+	case P2S_GPU_FACT_FABRIC_STATE:
+		return &f->fabric_state;
+	case P2S_GPU_FACT_NVLINKS_ACTIVE:
+		return &f->nvlinks_active;
+	case P2S_GPU_FACT_NVLINKS_TOTAL:
+		return &f->nvlinks_total;
+	default:
+		return NULL;
+	}
+}
+
+static uint64_t *counter_of(struct p2s_gpu_facts *f, int32_t which)
+{
+	switch (which) {
+	case P2S_GPU_FACT_REBAR_MAX_BYTES:
+		return &f->rebar_max_bytes;
+	case P2S_GPU_FACT_AER_CORRECTABLE_BEFORE:
+	case P2S_GPU_FACT_AER_CORRECTABLE_AFTER:
+		return &f->aer_correctable[which - P2S_GPU_FACT_AER_CORRECTABLE_BEFORE];
+	case P2S_GPU_FACT_AER_NONFATAL_BEFORE:
+	case P2S_GPU_FACT_AER_NONFATAL_AFTER:
+		return &f->aer_nonfatal[which - P2S_GPU_FACT_AER_NONFATAL_BEFORE];
+	case P2S_GPU_FACT_AER_FATAL_BEFORE:
+	case P2S_GPU_FACT_AER_FATAL_AFTER:
+		return &f->aer_fatal[which - P2S_GPU_FACT_AER_FATAL_BEFORE];
+	case P2S_GPU_FACT_PCIE_REPLAYS_BEFORE:
+	case P2S_GPU_FACT_PCIE_REPLAYS_AFTER:
+		return &f->pcie_replays[which - P2S_GPU_FACT_PCIE_REPLAYS_BEFORE];
+	case P2S_GPU_FACT_NVLINK_ERRORS_BEFORE:
+	case P2S_GPU_FACT_NVLINK_ERRORS_AFTER:
+		return &f->nvlink_errors[which - P2S_GPU_FACT_NVLINK_ERRORS_BEFORE];
+	default:
+		return NULL;
+	}
+}
+
+int32_t p2s_fill_gpu_fact(struct p2s_model *m, const struct p2s_lib_gpu_fact *in)
+{
+	int64_t value = (int64_t)in->value; /* small negative numbers travel as two's complement */
+	uint64_t *counter;
+	int32_t *number;
+
+	if (in->gpu >= m->gpu_count)
+		return -1;
+	number = number_of(&m->gpus[in->gpu].facts, in->which);
+	counter = counter_of(&m->gpus[in->gpu].facts, in->which);
+	if (number == NULL && counter == NULL)
+		return -1;
+	if (number != NULL && (value < INT32_MIN || value > INT32_MAX))
+		return -1;
+	if (number != NULL)
+		*number = (int32_t)value;
+	else
+		*counter = in->value;
+	return 1;
+}
+
+int32_t p2s_fill_log_event(struct p2s_model *m, const struct p2s_lib_log_event *in)
+{
+	struct p2s_log_event e = {0};
+
+	if (!gpu_or_none(m, in->gpu) || !gpu_or_none(m, in->owner) || !gpu_or_none(m, in->src) || !gpu_or_none(m, in->dst) ||
+	    in->owner_bar < -1 || in->owner_bar >= P2S_BARS || in->recovery < P2S_RECOVERY_UNREAD ||
+	    in->recovery > P2S_RECOVERY_DRAIN_RESET)
+		return -1;
+	e.kind = in->kind;
+	e.xid = in->xid;
+	e.in_test = in->in_test != 0;
+	e.gpu = in->gpu;
+	e.owner = in->owner;
+	e.owner_bar = in->owner_bar;
+	e.src = in->src;
+	e.dst = in->dst;
+	e.own_pid = in->own_pid != 0;
+	e.recovery = in->recovery;
+	e.has_address = in->has_address != 0;
+	e.fault_address = in->fault_address;
+	e.owner_offset = in->owner_offset;
+	e.flags = in->flags;
+	e.usec = in->usec;
+	e.repeats = in->repeats;
+	snprintf(e.device, sizeof e.device, "%.*s", (int)sizeof e.device - 1, in->device);
+	COPY(e.text, in->text);
+	/* The same line again, with a higher count. */
+	for (size_t i = 0; i < m->facts.log_count; i++) {
+		struct p2s_log_event *old = &m->facts.log[i];
+
+		if (old->usec == e.usec && old->kind == e.kind && strcmp(old->text, e.text) == 0) {
+			*old = e;
+			return 1;
+		}
+	}
+	/* A full list is no lack of memory: what came first is enough to judge by. */
+	return p2s_facts_add_log(&m->facts, &e) || m->facts.log_count > 0;
+}
+
+int32_t p2s_fill_log_state(struct p2s_model *m, const struct p2s_lib_log_state *in)
+{
+	static const char *const words[] = {"", "readable", "denied", "absent"};
+
+	if (in->state < P2S_LOG_UNREAD || in->state > P2S_LOG_ABSENT)
+		return -1;
+	m->facts.host.log_state = in->state;
+	m->facts.host.log_lost = in->lost;
+	/* What the helper met when it opened the log counts more than what access rights promised. */
+	if (in->state != P2S_LOG_UNREAD)
+		COPY(m->log_state, words[in->state]);
+	return 1;
+}
