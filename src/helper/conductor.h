@@ -36,7 +36,7 @@ enum {
 
 /* Outcomes of a call beyond P2S_RC_*. */
 enum {
-	P2S_RC_GONE = 100, /* the worker ended: answer.where says how */
+	P2S_RC_GONE = 100,  /* the worker ended: answer.where says how */
 	P2S_RC_STUCK = 101, /* no answer: the engine or the driver hangs; the worker was killed */
 	P2S_RC_LATE = 102   /* the run's deadline came first */
 };
@@ -64,7 +64,7 @@ struct p2s_device { /* a GPU of the run */
 	struct p2s_op_device info[P2S_CHAN_KINDS]; /* answers to INIT */
 	int inited[P2S_CHAN_KINDS];
 	char init_error[P2S_CHAN_KINDS][160];
-	uint64_t bytes[P2S_B_PEER + 1]; /* of the own buffers that tests use; 0: not there */
+	uint64_t bytes[P2S_B_PEER + 1];        /* of the own buffers that tests use; 0: not there */
 	uint64_t handle_bytes[P2S_B_PEER + 1]; /* of the allocation, rounded up by the driver */
 	int export_fd;
 	unsigned char ipc_handle[64];
@@ -93,8 +93,8 @@ struct p2s_way { /* a directed pair */
 	int32_t map[P2S_M_COUNT]; /* P2S_MAP_* */
 	int32_t map_error[P2S_M_COUNT];
 	int first_done;
-	int clean;          /* first contact was clean */
-	atomic_int bad;     /* some leg was CORRUPT, HANG or ERROR */
+	int clean;      /* first contact was clean */
+	atomic_int bad; /* some leg was CORRUPT, HANG or ERROR */
 	int32_t verdict[16][P2S_M_COUNT];
 };
 
@@ -116,8 +116,8 @@ struct p2s_run {
 	uint32_t tested_count;
 	int simulated;
 	int sim_fd;
-	int host_fd; /* shared memory of the staged path */
-	int has_cuda; /* a simulated host with cuda.json, or a real one */
+	int host_fd;   /* shared memory of the staged path */
+	int has_cuda;  /* a simulated host with cuda.json, or a real one */
 	char dir[512]; /* of the helper */
 	struct p2s_seam seam;
 
@@ -138,9 +138,9 @@ struct p2s_run {
 	pthread_t watcher;
 	atomic_int finishing;
 
-	atomic_int stopped;  /* for safety: nothing risky is started any more */
-	atomic_int deadline; /* something was left out for lack of time */
-	atomic_int corrupt;  /* some pair was CORRUPT */
+	atomic_int stopped;           /* for safety: nothing risky is started any more */
+	atomic_int deadline;          /* something was left out for lack of time */
+	atomic_int corrupt;           /* some pair was CORRUPT */
 	atomic_uint_fast64_t counter; /* of keys */
 	atomic_uint progress_done;
 	uint32_t progress_of;
@@ -178,7 +178,8 @@ void p2s_chan_close(struct p2s_chan *chan);
 void p2s_chan_post(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req, int fd);
 /* P2S_RC_*. *fd (may be NULL) gets a descriptor. */
 int p2s_chan_wait(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_answer *answer, int *fd);
-int p2s_chan_wait_device(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_device *device, struct p2s_op_answer *answer);
+int p2s_chan_wait_device(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_device *device,
+                         struct p2s_op_answer *answer);
 int p2s_chan_call(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req, struct p2s_op_answer *answer);
 /* Before a waiting kernel: ready, go and abort to 0. */
 void p2s_chan_arm(struct p2s_chan *chan);

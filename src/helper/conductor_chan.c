@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ABORT_NS (300 * P2S_MS) /* what a kernel gets to end after the abort word is raised */
+#define ABORT_NS (300 * P2S_MS)  /* what a kernel gets to end after the abort word is raised */
 #define ANSWER_NS (700 * P2S_MS) /* for the worker to answer after its own time-out and abort */
 
 int p2s_chan_open(struct p2s_chan *chan, uint32_t gpu, int *child_sock)

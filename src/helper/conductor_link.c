@@ -32,7 +32,8 @@ void p2s_link_leg(struct p2s_run *run, const struct p2s_lib_leg *leg)
 
 	if (m >= 0 && leg->leg > 0 && leg->leg < 16)
 		way->verdict[leg->leg][m] = leg->verdict;
-	if (leg->verdict == P2PSAFE_VERDICT_CORRUPT || leg->verdict == P2PSAFE_VERDICT_HANG || leg->verdict == P2PSAFE_VERDICT_ERROR)
+	if (leg->verdict == P2PSAFE_VERDICT_CORRUPT || leg->verdict == P2PSAFE_VERDICT_HANG ||
+	    leg->verdict == P2PSAFE_VERDICT_ERROR)
 		atomic_store(&way->bad, 1);
 	if (leg->verdict == P2PSAFE_VERDICT_CORRUPT)
 		atomic_store(&run->corrupt, 1);

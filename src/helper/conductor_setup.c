@@ -265,8 +265,8 @@ static uint64_t buffer_bytes(const struct p2s_run *run, uint32_t g)
 	return each >= 2 * P2S_MIB ? each - each % (2 * P2S_MIB) : each >= P2S_MIB ? P2S_MIB : 0;
 }
 
-/* Fill, check, and a look through a third path: bytes copied to the host and compared here. Proves that fill, check and the copy
- * engine of this GPU tell the truth about its own memory. Returns 1, or 0 with a text. */
+/* Fill, check, and a look through a third path: bytes copied to the host and compared here. Proves that fill, check and the
+ * copy engine of this GPU tell the truth about its own memory. Returns 1, or 0 with a text. */
 static int prove_local(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf, uint64_t bytes, char *why, size_t cap)
 {
 	uint64_t seed = p2s_seed(p2s_run_key(run, chan->gpu, chan->gpu, 0, 0), chan->gpu, chan->gpu, 0, 0);
@@ -276,14 +276,19 @@ static int prove_local(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf,
 
 	while (done < bytes) {
 		struct p2s_op_request fill = {.op = P2S_OP_FILL, .buf = buf, .off = done, .len = part, .seed = seed};
-		struct p2s_op_request check = {.op = P2S_OP_CHECK, .buf = buf, .off = done, .len = part, .in_off = done,
-		                               .in_len = part, .seed = seed, .seed2 = seed};
+		struct p2s_op_request check = {.op = P2S_OP_CHECK,
+		                               .buf = buf,
+		                               .off = done,
+		                               .len = part,
+		                               .in_off = done,
+		                               .in_len = part,
+		                               .seed = seed,
+		                               .seed2 = seed};
 		struct p2s_op_request wrong = check;
 		struct p2s_op_request peek = {.op = P2S_OP_PEEK, .buf = buf, .off = done + part / 2 / 8 * 8, .len = 256};
 		uint64_t start = p2s_now_ns();
 
-		if (p2s_chan_call(run, chan, &fill, &answer) != P2S_RC_OK ||
-		    p2s_chan_call(run, chan, &check, &answer) != P2S_RC_OK) {
+		if (p2s_chan_call(run, chan, &fill, &answer) != P2S_RC_OK || p2s_chan_call(run, chan, &check, &answer) != P2S_RC_OK) {
 			snprintf(why, cap, "local fill or check failed: %s error %d", answer.where, (int)answer.cuda_error);
 			return 0;
 		}
@@ -324,8 +329,8 @@ static int prove_local(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf,
 static int allocate(struct p2s_run *run, uint32_t g, struct p2s_chan *chan, uint32_t number, uint32_t mode, uint64_t bytes,
                     int32_t *error)
 {
-	struct p2s_op_request req = {.op = P2S_OP_ALLOC, .buf = P2S_BUF(g, number), .len = bytes, .mode = mode,
-	                             .timeout_ns = 5 * P2S_SEC};
+	struct p2s_op_request req = {
+		.op = P2S_OP_ALLOC, .buf = P2S_BUF(g, number), .len = bytes, .mode = mode, .timeout_ns = 5 * P2S_SEC};
 	struct p2s_op_answer answer;
 
 	if (p2s_chan_call(run, chan, &req, &answer) == P2S_RC_OK) {
@@ -530,8 +535,8 @@ static void map_task(struct p2s_run *run, uint32_t a, int kind)
 	}
 }
 
-static const int32_t all_legs[] = {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_CE_WRITE, P2PSAFE_LEG_CE_READ,
-                                   P2PSAFE_LEG_SIZES, P2PSAFE_LEG_STALE, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL,
+static const int32_t all_legs[] = {P2PSAFE_LEG_SM_STORE,  P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_CE_WRITE, P2PSAFE_LEG_CE_READ,
+                                   P2PSAFE_LEG_SIZES,     P2PSAFE_LEG_STALE,   P2PSAFE_LEG_MP_PUSH,  P2PSAFE_LEG_MP_PULL,
                                    P2PSAFE_LEG_TEARING_8, P2PSAFE_LEG_CE_FLAG, P2PSAFE_LEG_ATOMICS};
 
 static void report_refusals(struct p2s_run *run, uint32_t a, uint32_t b)

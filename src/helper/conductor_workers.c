@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_FD 4   /* first socket of a worker */
-#define SIM_FD 100   /* the simulator's shared memory */
+#define FIRST_FD 4 /* first socket of a worker */
+#define SIM_FD 100 /* the simulator's shared memory */
 #define QUIT_NS (500 * P2S_MS)
 #define HOST_NS (3 * P2S_SEC)
 #define NVML_NS (1500 * P2S_MS) /* it may hang; first contact waits for it no longer than this */
@@ -263,8 +263,9 @@ static void *collect(void *arg)
 			merge_gpu(run, &any.gpu_out);
 		else if (id == p2s_id_lib_pair_out)
 			merge_pair(run, &any.pair_out);
-		else if (id == p2s_id_lib_fact)
-			p2s_link_send(run, id, &any.fact, -1);
+		else if (id == p2s_id_lib_fact || id == p2s_id_lib_hop || id == p2s_id_lib_gpu_fact || id == p2s_id_lib_log_event ||
+		         id == p2s_id_lib_log_state)
+			p2s_link_send(run, id, &any, -1); /* plain facts go through as they are */
 	}
 	return NULL;
 }

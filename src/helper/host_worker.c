@@ -17,7 +17,7 @@
 #define NODE_UNKNOWN (-1)
 #define SECOND UINT64_C(1000000000)
 
-struct place { /* of a GPU in the PCI tree */
+struct place {                      /* of a GPU in the PCI tree */
 	char step[DEPTH][P2S_BDF_TEXT]; /* step[0]: root bus ("pci0000:00"), then bridges, last the GPU itself */
 	size_t steps;                   /* 0: not known */
 	int node;
@@ -143,10 +143,14 @@ static void place_by_bus(struct pci_access *acc, struct pci_dev *d, struct place
 static int ask_libpci(struct host *h)
 {
 	static char path[1100];
-	struct pci_access *acc;
+	static struct pci_access *acc; /* static: it outlives the jump */
+	static int failures;
 
-	if (setjmp(libpci_failed) != 0)
-		return 0; /* its memory ends with this process */
+	if (setjmp(libpci_failed) != 0) {
+		if (failures++ == 0)
+			pci_cleanup(acc);
+		return 0;
+	}
 	acc = pci_alloc();
 	acc->error = on_error;
 	acc->warning = on_warning;
@@ -209,10 +213,12 @@ static uint64_t link_limit(const struct host *h, const char *address)
 	double efficiency;
 
 	snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/max_link_speed", address);
-	if (p2s_fsroot_line(&h->root, path, text, sizeof text) != P2S_READ_OK || sscanf(text, "%lf", &gt) != 1 || !(gt > 0) || gt > 1000)
+	if (p2s_fsroot_line(&h->root, path, text, sizeof text) != P2S_READ_OK || sscanf(text, "%lf", &gt) != 1 || !(gt > 0) ||
+	    gt > 1000)
 		return 0;
 	snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/max_link_width", address);
-	if (p2s_fsroot_line(&h->root, path, text, sizeof text) != P2S_READ_OK || sscanf(text, "%u", &width) != 1 || width == 0 || width > 64)
+	if (p2s_fsroot_line(&h->root, path, text, sizeof text) != P2S_READ_OK || sscanf(text, "%u", &width) != 1 || width == 0 ||
+	    width > 64)
 		return 0;
 	efficiency = gt < 6 ? 8.0 / 10 : gt < 60 ? 128.0 / 130 : 236.0 / 256; /* 8b/10b, 128b/130b, FLIT */
 	return (uint64_t)(gt * 1e9 * width * efficiency / 8);

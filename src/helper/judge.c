@@ -98,7 +98,8 @@ int32_t p2s_judge_name(const struct p2s_expect *e, uint64_t off, uint64_t found)
 
 	if (found == want)
 		return P2PSAFE_DAMAGE_NONE;
-	/* Two words of the pattern differ in 32 bits on average; three or fewer are a fault of bits, whatever else they resemble. */
+	/* Two words of the pattern differ in 32 bits on average; three or fewer are a fault of bits, whatever else they resemble.
+	 */
 	if (mask == UINT64_MAX && bits(found ^ want) <= 3)
 		return P2PSAFE_DAMAGE_BIT_ERROR;
 	if (guard_ok && mask != 0) {
@@ -199,8 +200,8 @@ static void judge_stalled(const struct p2s_expect *e, const struct p2s_mp_shape 
 	uint64_t want = p2s_word(p2s_seed_epoch(e->want.seed, reader->rounds_done + 1), off / 8);
 	uint64_t found = reader->flag_found;
 	int32_t damage = P2PSAFE_DAMAGE_UNKNOWN;
-	const char *note = reader->payload_bad == 0 && reader->payload_ok > 0 ? "flag never seen, payload there"
-	                                                                      : "neither flag nor payload seen";
+	const char *note =
+		reader->payload_bad == 0 && reader->payload_ok > 0 ? "flag never seen, payload there" : "neither flag nor payload seen";
 
 	if (shape->owner_good == 1) {
 		damage = shape->pull ? P2PSAFE_DAMAGE_STALE : P2PSAFE_DAMAGE_UNKNOWN;
@@ -267,8 +268,8 @@ void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, 
 	          reader->status == P2S_ROLE_NO_GO ? "kernels were not resident together" : "message passing was cut short");
 }
 
-void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer, const struct p2s_role_result *reader,
-                    struct p2s_judgement *out)
+void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer,
+                    const struct p2s_role_result *reader, struct p2s_judgement *out)
 {
 	uint64_t poison = seed_a ^ seed_b ^ P2S_TEAR_POISON;
 	uint32_t torn = 0;
@@ -312,8 +313,8 @@ void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_resu
 	judgement(out, P2PSAFE_VERDICT_OK, P2PSAFE_DAMAGE_NONE, "");
 }
 
-void p2s_judge_atomic(const uint64_t start[2], const uint64_t end[2], const uint64_t far[2], const uint64_t near[2], uint64_t off,
-                      struct p2s_judgement *out)
+void p2s_judge_atomic(const uint64_t start[2], const uint64_t end[2], const uint64_t far[2], const uint64_t near[2],
+                      uint64_t off, struct p2s_judgement *out)
 {
 	for (uint64_t i = 0; i < 2; i++) {
 		uint64_t want = start[i] + far[i] + near[i];

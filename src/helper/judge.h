@@ -1,5 +1,5 @@
-/* From what a checker counted and sampled to a verdict and the name of the damage. Pure: no clock, no I/O, no driver. A name is given
- * only when at least eight words agree (or all, where fewer were hit); else the damage is `unknown`. */
+/* From what a checker counted and sampled to a verdict and the name of the damage. Pure: no clock, no I/O, no driver. A name is
+ * given only when at least eight words agree (or all, where fewer were hit); else the damage is `unknown`. */
 #ifndef P2S_HELPER_JUDGE_H
 #define P2S_HELPER_JUDGE_H
 
@@ -27,7 +27,7 @@ struct p2s_expect {
 	uint32_t dst; /* owner */
 	uint32_t leg;
 	uint32_t gpus;
-	uint64_t bytes; /* of the handle: decoded offsets beyond it are noise */
+	uint64_t bytes;                    /* of the handle: decoded offsets beyond it are noise */
 	const struct p2s_pattern *earlier; /* newest first; may be NULL */
 	size_t earlier_count;
 };
@@ -57,19 +57,20 @@ struct p2s_mp_shape {
 	uint64_t slot_bytes;
 	uint64_t flag_off;
 	int pull;       /* the reader looked through the window */
-	int owner_good; /* after a time-out: 1 the memory itself holds payload and flag of the round that stalled, 0 not, -1 not known */
+	int owner_good; /* after a time-out: 1 the memory itself holds payload and flag of the round that stalled, 0 not, -1 not
+	                   known */
 };
 
 /* e->want.seed has epoch 0; e->outside is the poison the slots held before. writer may be NULL (a copy engine wrote). */
 void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, const struct p2s_role_result *writer,
                   const struct p2s_role_result *reader, struct p2s_judgement *out);
 /* A tearing reader: words 0..words-1 alternate between seed_a and seed_b. */
-void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer, const struct p2s_role_result *reader,
-                    struct p2s_judgement *out);
+void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer,
+                    const struct p2s_role_result *reader, struct p2s_judgement *out);
 /* Two counters that two GPUs incremented at once, the first by adding, the second by compare-and-swap. start, end: the words
  * before and after; far, near: how many increments the accessor and the owner report. */
-void p2s_judge_atomic(const uint64_t start[2], const uint64_t end[2], const uint64_t far[2], const uint64_t near[2], uint64_t off,
-                      struct p2s_judgement *out);
+void p2s_judge_atomic(const uint64_t start[2], const uint64_t end[2], const uint64_t far[2], const uint64_t near[2],
+                      uint64_t off, struct p2s_judgement *out);
 /* 95% upper bound of the error rate after that many clean independent rounds, in parts per 10^9 (rule of three), rounded up. */
 uint64_t p2s_judge_bound_ppb(uint64_t rounds);
 

@@ -61,8 +61,8 @@ uint64_t p2s_run_key(struct p2s_run *run, uint32_t a, uint32_t b, int32_t leg, i
 {
 	uint64_t n = atomic_fetch_add(&run->counter, 1);
 
-	return p2s_mix(run->ask.nonce ^ p2s_mix(n << 32 | (uint64_t)(uint32_t)leg << 24 | (uint64_t)(uint32_t)m << 16 |
-	                                        (uint64_t)a << 8 | b));
+	return p2s_mix(run->ask.nonce ^
+	               p2s_mix(n << 32 | (uint64_t)(uint32_t)leg << 24 | (uint64_t)(uint32_t)m << 16 | (uint64_t)a << 8 | b));
 }
 
 uint64_t p2s_run_engine_ns(const struct p2s_run *run, uint64_t wait_ns)
@@ -207,7 +207,8 @@ int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_
 	case P2S_RC_STUCK:
 		out->verdict = P2PSAFE_VERDICT_HANG;
 		snprintf(out->note, sizeof out->note, "engine of GPU %s did not come back", lane->run->gpu[chan->gpu].address);
-		snprintf(what, sizeof what, "leg %s over %s", p2s_word_name(P2S_GROUP_LEG, out->leg), p2s_word_name(P2S_GROUP_MAPPING, out->mapping));
+		snprintf(what, sizeof what, "leg %s over %s", p2s_word_name(P2S_GROUP_LEG, out->leg),
+		         p2s_word_name(P2S_GROUP_MAPPING, out->mapping));
 		p2s_run_wedged(lane->run, chan, lane->a, lane->b, what);
 		return 0;
 	case P2S_RC_GONE:
@@ -293,25 +294,63 @@ int p2s_step_fill(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint
 	return p2s_step_prepare(t, 0, 0, 0, 0, buf, off, len, seed);
 }
 
-int p2s_step_check(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len, const struct p2s_expect *e)
+static void post_check(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len,
+                       const struct p2s_expect *e)
 {
-	struct p2s_op_request req = {.op = P2S_OP_CHECK, .buf = buf, .off = off, .len = len, .in_off = e->in_begin,
-	                             .in_len = e->in_end - e->in_begin, .seed = e->want.seed, .seed2 = e->outside};
+	struct p2s_op_request req = {.op = P2S_OP_CHECK,
+	                             .buf = buf,
+	                             .off = off,
+	                             .len = len,
+	                             .in_off = e->in_begin,
+	                             .in_len = e->in_end - e->in_begin,
+	                             .seed = e->want.seed,
+	                             .seed2 = e->outside};
+
+	p2s_chan_post(run, chan, &req, -1);
+}
+
+static int judge_check(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_op_answer *answer,
+                       const struct p2s_expect *e)
+{
 	struct p2s_sample samples[P2S_SAMPLES];
-	struct p2s_op_answer answer;
 	struct p2s_judgement j;
-	size_t count;
+	size_t count = answer->samples_len / sizeof samples[0];
+
+	if (answer->rc != P2S_RC_OK)
+		return p2s_trial_fail(t, chan, answer);
+	if (count > P2S_SAMPLES)
+		count = P2S_SAMPLES;
+	memcpy(samples, answer->samples, count * sizeof samples[0]);
+	p2s_judge_check(e, answer->bad_words, answer->first_bad, samples, count, &j);
+	return p2s_trial_judged(t, &j);
+}
+
+int p2s_step_check(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len,
+                   const struct p2s_expect *e)
+{
+	struct p2s_op_answer answer;
 
 	if (t->over)
 		return 0;
-	if (p2s_chan_call(t->lane->run, chan, &req, &answer) != P2S_RC_OK)
-		return p2s_trial_fail(t, chan, &answer);
-	count = answer.samples_len / sizeof samples[0];
-	if (count > P2S_SAMPLES)
-		count = P2S_SAMPLES;
-	memcpy(samples, answer.samples, count * sizeof samples[0]);
-	p2s_judge_check(e, answer.bad_words, answer.first_bad, samples, count, &j);
-	return p2s_trial_judged(t, &j);
+	post_check(t->lane->run, chan, buf, off, len, e);
+	p2s_chan_wait(t->lane->run, chan, &answer, NULL);
+	return judge_check(t, chan, &answer, e);
+}
+
+/* After a read: the accessor looks at what it got while the owner looks whether the source is still what it stored. */
+static int check_read(struct p2s_trial *t, uint64_t off, uint64_t len, const struct p2s_expect *got,
+                      const struct p2s_expect *source)
+{
+	const struct p2s_lane *lane = t->lane;
+	struct p2s_op_answer answer[2];
+
+	if (t->over)
+		return 0;
+	post_check(lane->run, lane->acc, lane->loc_acc, off, len, got);
+	post_check(lane->run, lane->own, lane->win_own, off, len, source);
+	p2s_chan_wait(lane->run, lane->acc, &answer[0], NULL);
+	p2s_chan_wait(lane->run, lane->own, &answer[1], NULL);
+	return judge_check(t, lane->acc, &answer[0], got) && judge_check(t, lane->own, &answer[1], source);
 }
 
 int p2s_step_move(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t seed)
@@ -353,26 +392,23 @@ int p2s_step_transfer(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uin
 {
 	const struct p2s_lane *lane = t->lane;
 	uint64_t seed = p2s_trial_seed(t);
-	struct p2s_expect e;
+	struct p2s_expect e, source;
 	int ok;
 
 	p2s_trial_expect(t, seed, in_off, in_len, poison, &e);
 	if (!p2s_engine_reads(by)) {
-		uint64_t source = by == P2S_BY_STORE ? 0 : in_len;
+		uint64_t copied = by == P2S_BY_STORE ? 0 : in_len;
 
-		ok = p2s_step_prepare(t, lane->win_own, off, poison ? len : 0, t->poison, lane->loc_acc, in_off, source, seed) &&
+		ok = p2s_step_prepare(t, lane->win_own, off, poison ? len : 0, t->poison, lane->loc_acc, in_off, copied, seed) &&
 		     p2s_step_move(t, by, in_off, in_len, seed);
 		p2s_trial_expect(t, seed, in_off, in_len, poison, &e);
 		ok = ok && p2s_step_check(t, lane->own, lane->win_own, off, len, &e);
 		p2s_lane_remember(lane, t->key, seed);
 		return ok;
 	}
-	ok = p2s_step_prepare(t, lane->win_own, off, len, seed, lane->loc_acc, off, poison ? len : 0, t->poison) &&
-	     p2s_step_move(t, by, in_off, in_len, seed) && p2s_step_check(t, lane->acc, lane->loc_acc, off, len, &e);
-	if (!ok)
-		return 0;
-	p2s_trial_expect(t, seed, off, len, 0, &e); /* the source must still be what its owner stored */
-	return p2s_step_check(t, lane->own, lane->win_own, off, len, &e);
+	p2s_trial_expect(t, seed, off, len, 0, &source);
+	return p2s_step_prepare(t, lane->win_own, off, len, seed, lane->loc_acc, off, poison ? len : 0, t->poison) &&
+	       p2s_step_move(t, by, in_off, in_len, seed) && check_read(t, off, len, &e, &source);
 }
 
 uint64_t p2s_trial_bytes(const struct p2s_trial *t, uint64_t probe, uint64_t budget_ns, uint64_t cap)
@@ -430,8 +466,13 @@ const struct p2s_role_result *p2s_duo_role(const struct p2s_op_answer *answer, i
 void p2s_legs_untested(struct p2s_run *run, uint32_t a, uint32_t b, int m, int32_t leg, int32_t verdict, int32_t cuda_error,
                        const char *note)
 {
-	struct p2s_lib_leg out = {.src = a, .dst = b, .leg = leg, .mapping = p2s_mapping_word[m], .initiator = a,
-	                          .verdict = verdict, .cuda_error = cuda_error};
+	struct p2s_lib_leg out = {.src = a,
+	                          .dst = b,
+	                          .leg = leg,
+	                          .mapping = p2s_mapping_word[m],
+	                          .initiator = a,
+	                          .verdict = verdict,
+	                          .cuda_error = cuda_error};
 
 	if (p2s_run_way(run, a, b)->verdict[leg][m] != 0)
 		return; /* already judged */

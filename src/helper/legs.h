@@ -22,8 +22,8 @@ struct p2s_trial {
 	const struct p2s_lane *lane;
 	struct p2s_lib_leg out;
 	uint64_t key;
-	uint64_t poison; /* seed */
-	uint32_t epoch;  /* of the last transfer */
+	uint64_t poison;    /* seed */
+	uint32_t epoch;     /* of the last transfer */
 	uint64_t device_ns; /* of the last transfer */
 	uint64_t wall_ns;
 	int over;
@@ -32,11 +32,11 @@ struct p2s_trial {
 
 /* How bytes are moved. */
 enum p2s_engine {
-	P2S_BY_STORE,       /* p2s_fill through the window */
-	P2S_BY_CE_WRITE,    /* cuMemcpyAsync, local to window */
+	P2S_BY_STORE,         /* p2s_fill through the window */
+	P2S_BY_CE_WRITE,      /* cuMemcpyAsync, local to window */
 	P2S_BY_CE_WRITE_PEER, /* cuMemcpyPeerAsync */
-	P2S_BY_LOAD,        /* p2s_load mode 0: plain 16-byte loads */
-	P2S_BY_LOAD_RELAXED, /* mode 1 */
+	P2S_BY_LOAD,          /* p2s_load mode 0: plain 16-byte loads */
+	P2S_BY_LOAD_RELAXED,  /* mode 1 */
 	P2S_BY_CE_READ,
 	P2S_BY_CE_READ_PEER
 };
@@ -52,8 +52,8 @@ int p2s_lane_alive(const struct p2s_lane *lane);
 /* 1 if another leg may start now: not stopped, time left. */
 int p2s_run_may_start(struct p2s_run *run);
 
-/* 1 if the legs after first contact may run a>b now: its own first contact was clean, and, unless asked to keep going, so was the
- * way back, no leg of either failed, and no pair on this host was CORRUPT (pairs on NVLink do not care about others). */
+/* 1 if the legs after first contact may run a>b now: its own first contact was clean, and, unless asked to keep going, so was
+ * the way back, no leg of either failed, and no pair on this host was CORRUPT (pairs on NVLink do not care about others). */
 int p2s_run_may_test(struct p2s_run *run, uint32_t a, uint32_t b);
 
 /* A new key for this leg; the verdict is UNTESTED until a step says otherwise. */
@@ -72,7 +72,8 @@ int p2s_step_fill(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint
 /* Two fills at once on the two channels of the lane. len 0: none there. */
 int p2s_step_prepare(struct p2s_trial *t, uint32_t own_buf, uint64_t own_off, uint64_t own_len, uint64_t own_seed,
                      uint32_t acc_buf, uint64_t acc_off, uint64_t acc_len, uint64_t acc_seed);
-int p2s_step_check(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len, const struct p2s_expect *e);
+int p2s_step_check(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len,
+                   const struct p2s_expect *e);
 /* Moves [off, off+len) by the engine; seed is what P2S_BY_STORE stores. */
 int p2s_step_move(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t seed);
 /* One whole transfer of [in_off, in_off+in_len) with the next epoch: prepare, move, check of [off, off+len). poison 0: the
@@ -99,7 +100,8 @@ const struct p2s_role_result *p2s_duo_role(const struct p2s_op_answer *answer, i
 
 /* A GPU whose engine did not come back: nothing more runs on it, its worker is killed. */
 void p2s_run_wedged(struct p2s_run *run, const struct p2s_chan *chan, uint32_t a, uint32_t b, const char *what);
-/* Takes a GPU out of the run. Returns 0 if it was out already: the first reason stays. state 0: nothing is known to be wrong with it. */
+/* Takes a GPU out of the run. Returns 0 if it was out already: the first reason stays. state 0: nothing is known to be wrong
+ * with it. */
 int p2s_run_drop_gpu(struct p2s_run *run, uint32_t gpu, int32_t state, const char *error);
 /* How many bytes of cap the engine moves in budget_ns, from the time of the trial's last transfer of `probe` bytes. At least
  * 1 MiB where cap allows, a multiple of 64 KiB. */

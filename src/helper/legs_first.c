@@ -5,9 +5,9 @@
 #include "core/word.h"
 #include "helper/legs.h"
 
-#define AREA (64 * P2S_KIB)      /* poisoned and checked around the first bytes, and looked at on every other GPU */
+#define AREA (64 * P2S_KIB) /* poisoned and checked around the first bytes, and looked at on every other GPU */
 #define FIRST_OFF (8 * P2S_KIB)
-#define FIRST_BYTES 128          /* one warp */
+#define FIRST_BYTES 128 /* one warp */
 #define SECOND_OFF (16 * P2S_KIB)
 #define SECOND_BYTES (4 * P2S_KIB)
 
@@ -72,8 +72,8 @@ static void set_canaries_task(struct p2s_run *run, uint32_t gpu, int kind)
 	set_canary(run, gpu, P2S_B_PLAIN);
 }
 
-/* Looks for bytes of the leg in memory that it was not meant for. All GPUs look at once. Returns 1 if all canaries are well; else
- * the trial is CORRUPT, misdirected when the stray words say so. */
+/* Looks for bytes of the leg in memory that it was not meant for. All GPUs look at once. Returns 1 if all canaries are well;
+ * else the trial is CORRUPT, misdirected when the stray words say so. */
 static int canaries_well(struct p2s_trial *t)
 {
 	struct p2s_run *run = t->lane->run;
@@ -107,7 +107,7 @@ static int canaries_well(struct p2s_trial *t)
 			t->over = 1;
 			t->out.verdict = P2PSAFE_VERDICT_CORRUPT;
 			t->out.damage = p2s_word_decode(sample.found, t->key, t->lane->bytes / 8, run->n, &tag) ? P2PSAFE_DAMAGE_MISDIRECTED
-			                                                                                         : P2PSAFE_DAMAGE_UNKNOWN;
+			                                                                                        : P2PSAFE_DAMAGE_UNKNOWN;
 			t->out.has_detail = 1;
 			t->out.offset = sample.offset;
 			t->out.expected = p2s_word(canary_seed(run, g, number), sample.offset / 8);
@@ -125,8 +125,14 @@ static void name_mirror(struct p2s_trial *t, uint64_t seed, uint64_t off, uint64
 {
 	const struct p2s_lane *lane = t->lane;
 	struct p2s_op_request load = {.op = P2S_OP_LOAD, .buf = lane->loc_acc, .buf2 = lane->win_acc, .off = off, .len = len};
-	struct p2s_op_request check = {.op = P2S_OP_CHECK, .buf = lane->loc_acc, .off = off, .len = len, .in_off = off, .in_len = len,
-	                               .seed = seed, .seed2 = seed};
+	struct p2s_op_request check = {.op = P2S_OP_CHECK,
+	                               .buf = lane->loc_acc,
+	                               .off = off,
+	                               .len = len,
+	                               .in_off = off,
+	                               .in_len = len,
+	                               .seed = seed,
+	                               .seed2 = seed};
 	struct p2s_op_answer answer;
 
 	if (!p2s_lane_alive(lane))
@@ -136,7 +142,8 @@ static void name_mirror(struct p2s_trial *t, uint64_t seed, uint64_t off, uint64
 		t->out.damage = P2PSAFE_DAMAGE_MIRROR;
 }
 
-/* One warp stores. look_around: also when the store arrived, memory that it was not meant for is looked at. Returns 1 if clean. */
+/* One warp stores. look_around: also when the store arrived, memory that it was not meant for is looked at. Returns 1 if clean.
+ */
 static int first_store(const struct p2s_lane *lane, int look_around)
 {
 	struct p2s_trial t;
@@ -203,12 +210,16 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 		if (!p2s_lane_open(run, a, b, m, &lane) || !p2s_run_may_start(run))
 			continue;
 		if (!done && !p2s_link_risk(run, a, b, P2PSAFE_LEG_SM_STORE)) {
-			atomic_store(&run->stopped, 1);
+			if (p2s_run_may_start(run)) /* else it was only too late */
+				atomic_store(&run->stopped, 1);
 			return;
 		}
 		clean = done || only_store ? first_store(&lane, !done) : whole_contact(&lane);
 		done = 1;
-		restore_canaries(run, a, b, number_of(m));
+		if (clean)
+			restore_canaries(run, a, b, number_of(m));
+		else /* what went astray may lie on any GPU, and the next pair must not be blamed for it */
+			p2s_run_each(run, P2S_CHAN_KINDS, set_canaries_task);
 		if (only_store)
 			break;
 	}

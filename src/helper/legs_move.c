@@ -4,8 +4,8 @@
 #include "core/word.h"
 #include "helper/legs.h"
 
-#define BULK_NS (3 * P2S_MS)     /* what one bulk transfer may take */
-#define SIZES_NS (12 * P2S_MS)   /* the largest transfer of `sizes` */
+#define BULK_NS (3 * P2S_MS)   /* what one bulk transfer may take */
+#define SIZES_NS (12 * P2S_MS) /* the largest transfer of `sizes` */
 #define STALE_BYTES P2S_MIB
 #define SIZES_AREA (8 * P2S_KIB) /* room of one small transfer, guards included */
 

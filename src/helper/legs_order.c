@@ -1,5 +1,5 @@
-/* Legs whose kernels on two GPUs wait for each other: message passing, tearing, copy then flag, atomics. Both kernels are resident
- * before either may start; a direction that is alone has an idle role on the other side. */
+/* Legs whose kernels on two GPUs wait for each other: message passing, tearing, copy then flag, atomics. Both kernels are
+ * resident before either may start; a direction that is alone has an idle role on the other side. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define MESSAGE_WORDS 128u /* 1 KiB of payload */
 #define PACE_NS 2000       /* so that the reader is waiting when a message comes, not behind it */
 #define TEAR_WORDS 64u
-#define KERNELS_ALL 3u     /* both roles of a grid report ready */
+#define KERNELS_ALL 3u /* both roles of a grid report ready */
 
 /* Simulated GPUs are threads: their message passing takes a thousand times longer and proves nothing about rates. */
 static int is_slow(const struct p2s_run *run)
@@ -103,10 +103,22 @@ static int owner_holds(const struct both *x, int i, const struct p2s_mp_shape *s
 	const struct p2s_lane *lane = &x->lane[i];
 	uint64_t at = round * shape->slot_bytes;
 	uint64_t seed = p2s_seed_epoch(x->seed[i], round + 1);
-	struct p2s_op_request payload = {.op = P2S_OP_CHECK, .buf = lane->win_own, .off = at, .len = shape->words * 8, .in_off = at,
-	                                 .in_len = shape->words * 8, .seed = seed, .seed2 = seed};
-	struct p2s_op_request flag = {.op = P2S_OP_CHECK, .buf = lane->win_own, .off = at + shape->flag_off, .len = 8,
-	                              .in_off = at + shape->flag_off, .in_len = 8, .seed = seed, .seed2 = seed};
+	struct p2s_op_request payload = {.op = P2S_OP_CHECK,
+	                                 .buf = lane->win_own,
+	                                 .off = at,
+	                                 .len = shape->words * 8,
+	                                 .in_off = at,
+	                                 .in_len = shape->words * 8,
+	                                 .seed = seed,
+	                                 .seed2 = seed};
+	struct p2s_op_request flag = {.op = P2S_OP_CHECK,
+	                              .buf = lane->win_own,
+	                              .off = at + shape->flag_off,
+	                              .len = 8,
+	                              .in_off = at + shape->flag_off,
+	                              .in_len = 8,
+	                              .seed = seed,
+	                              .seed2 = seed};
 	struct p2s_op_answer answer;
 	uint64_t bad;
 
@@ -143,8 +155,8 @@ static void judge_reader(struct both *x, int i, struct p2s_mp_shape *shape, cons
 int p2s_leg_message(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, int pull, uint32_t rounds, int quiet)
 {
 	int32_t leg = pull ? P2PSAFE_LEG_MP_PULL : P2PSAFE_LEG_MP_PUSH;
-	struct p2s_mp_shape shape = {.rounds = rounds, .words = MESSAGE_WORDS, .slot_bytes = SLOT_BYTES, .flag_off = FLAG_OFF,
-	                             .pull = pull};
+	struct p2s_mp_shape shape = {
+		.rounds = rounds, .words = MESSAGE_WORDS, .slot_bytes = SLOT_BYTES, .flag_off = FLAG_OFF, .pull = pull};
 	struct both x;
 
 	if (!open_both(run, a, b, m, dirs, leg, &x))
@@ -246,8 +258,8 @@ static void ce_flag_leg(struct p2s_run *run, uint32_t a, uint32_t b, int m)
 {
 	uint32_t rounds = run->ask.level == P2PSAFE_LEVEL_QUICK ? 64 : 256;
 	struct p2s_mp_shape shape = {.rounds = rounds, .words = MESSAGE_WORDS, .slot_bytes = SLOT_BYTES, .flag_off = FLAG_OFF};
-	struct p2s_op_request slots = {.op = P2S_OP_FILL_SLOTS, .rounds = rounds, .words = MESSAGE_WORDS, .slot_bytes = SLOT_BYTES,
-	                               .flag_off = FLAG_OFF};
+	struct p2s_op_request slots = {
+		.op = P2S_OP_FILL_SLOTS, .rounds = rounds, .words = MESSAGE_WORDS, .slot_bytes = SLOT_BYTES, .flag_off = FLAG_OFF};
 	struct p2s_op_answer answer;
 	struct both x;
 

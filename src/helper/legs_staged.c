@@ -1,5 +1,5 @@
-/* The path through host memory: what every pair falls back to must be proven too. One GPU's copy engine writes into pinned memory that
- * both processes share, the other's reads it; the receiving GPU checks in its own memory. */
+/* The path through host memory: what every pair falls back to must be proven too. One GPU's copy engine writes into pinned
+ * memory that both processes share, the other's reads it; the receiving GPU checks in its own memory. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,8 @@ static void map_host_task(struct p2s_run *run, uint32_t g, int kind)
 		map_host(run, g, run->host_fd, SLICE * run->n);
 }
 
-static int step(struct p2s_run *run, uint32_t g, struct p2s_op_request *req, struct p2s_lib_staged *out, struct p2s_op_answer *answer)
+static int step(struct p2s_run *run, uint32_t g, struct p2s_op_request *req, struct p2s_lib_staged *out,
+                struct p2s_op_answer *answer)
 {
 	int rc = p2s_chan_call(run, &run->gpu[g].chan[P2S_CHAN_GPU], req, answer);
 
@@ -53,8 +54,12 @@ static int fill(struct p2s_run *run, uint32_t g, uint64_t seed, struct p2s_lib_s
 
 static int host_copy(struct p2s_run *run, uint32_t g, uint64_t slice, uint32_t to_device, struct p2s_lib_staged *out)
 {
-	struct p2s_op_request req = {.op = P2S_OP_HOST_COPY, .buf = P2S_BUF(g, P2S_B_PLAIN), .buf2 = P2S_BUF(g, P2S_B_HOST),
-	                             .off2 = slice * SLICE, .len = SLICE, .mode = to_device};
+	struct p2s_op_request req = {.op = P2S_OP_HOST_COPY,
+	                             .buf = P2S_BUF(g, P2S_B_PLAIN),
+	                             .buf2 = P2S_BUF(g, P2S_B_HOST),
+	                             .off2 = slice * SLICE,
+	                             .len = SLICE,
+	                             .mode = to_device};
 	struct p2s_op_answer answer;
 
 	return step(run, g, &req, out, &answer);
@@ -65,10 +70,17 @@ static int one_way(struct p2s_run *run, uint32_t src, uint32_t dst, uint64_t sli
 {
 	uint64_t key = p2s_run_key(run, src, dst, P2PSAFE_LEG_STAGED, P2S_M_COUNT);
 	uint64_t seed = p2s_seed(key, src, dst, P2PSAFE_LEG_STAGED, 1);
-	struct p2s_expect e = {.want = {key, seed}, .outside = p2s_seed(key, src, dst, 0, 0), .has_before = 1, .in_end = SLICE,
-	                       .src = src, .dst = dst, .leg = P2PSAFE_LEG_STAGED, .gpus = run->n, .bytes = SLICE};
-	struct p2s_op_request check = {.op = P2S_OP_CHECK, .buf = P2S_BUF(dst, P2S_B_PLAIN), .len = SLICE, .in_len = SLICE, .seed = seed,
-	                               .seed2 = seed};
+	struct p2s_expect e = {.want = {key, seed},
+	                       .outside = p2s_seed(key, src, dst, 0, 0),
+	                       .has_before = 1,
+	                       .in_end = SLICE,
+	                       .src = src,
+	                       .dst = dst,
+	                       .leg = P2PSAFE_LEG_STAGED,
+	                       .gpus = run->n,
+	                       .bytes = SLICE};
+	struct p2s_op_request check = {
+		.op = P2S_OP_CHECK, .buf = P2S_BUF(dst, P2S_B_PLAIN), .len = SLICE, .in_len = SLICE, .seed = seed, .seed2 = seed};
 	struct p2s_sample samples[P2S_SAMPLES];
 	struct p2s_op_answer answer;
 	struct p2s_judgement j;

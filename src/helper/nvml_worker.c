@@ -1,5 +1,5 @@
-/* The NVML worker: names, minors and NVLink as the vendor's management library tells them. Optional in every part: the library may be
- * missing, lack functions, or hang for ever behind a wedged GPU; then this process is left alone and killed. */
+/* The NVML worker: names, minors and NVLink as the vendor's management library tells them. Optional in every part: the library
+ * may be missing, lack functions, or hang for ever behind a wedged GPU; then this process is left alone and killed. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,10 @@
 #define NVML_P2P_NVLINK 2
 #define NVML_P2P_OK 0
 #define NVML_ENABLED 1
-#define FIELD_NVLINK_SPEED_COMMON 90 /* NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: of each link, in MB/s */
+#define FIELD_NVLINK_GET_SPEED 164 /* NVML_FI_DEV_NVLINK_GET_SPEED: MB/s of the link in scope; Hopper and later */
+#define FIELD_NVLINK_SPEED_COMMON                                                                                              \
+	90 /* NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: likewise, of every link; older drivers and GPUs                                \
+	    */
 #define SECOND UINT64_C(1000000000)
 
 typedef void *nvml_device;
@@ -29,7 +32,8 @@ struct nvml_field { /* nvmlFieldValue_t */
 	unsigned scope;
 	long long timestamp;
 	long long latency;
-	int value_type; /* nvmlValueType_t: 0 double, 1 unsigned int, 2 unsigned long, 3 unsigned long long, 4 signed long long */
+	int value_type; /* nvmlValueType_t: 0 double, 1 unsigned int, 2 unsigned long, 3 unsigned long long, 4 signed long long, 5
+	                   int */
 	int result;
 	union {
 		double d;
@@ -37,19 +41,20 @@ struct nvml_field { /* nvmlFieldValue_t */
 		unsigned long ul;
 		unsigned long long ull;
 		long long sll;
+		int si;
 	} value;
 };
 
 /* N(member, exported name, parameters): every function returns nvmlReturn_t */
-#define NVML_FUNCTIONS(N)                                                                                                          \
-	N(init, "nvmlInit_v2", (void))                                                                                                 \
-	N(handle, "nvmlDeviceGetHandleByPciBusId_v2", (const char *, nvml_device *))                                                   \
-	N(uuid, "nvmlDeviceGetUUID", (nvml_device, char *, unsigned))                                                                  \
-	N(name, "nvmlDeviceGetName", (nvml_device, char *, unsigned))                                                                  \
-	N(minor, "nvmlDeviceGetMinorNumber", (nvml_device, unsigned *))                                                                \
-	N(p2p, "nvmlDeviceGetP2PStatus", (nvml_device, nvml_device, int, int *))                                                       \
-	N(link_state, "nvmlDeviceGetNvLinkState", (nvml_device, unsigned, int *))                                                      \
-	N(link_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2", (nvml_device, unsigned, struct nvml_pci *))                              \
+#define NVML_FUNCTIONS(N)                                                                                                      \
+	N(init, "nvmlInit_v2", (void))                                                                                             \
+	N(handle, "nvmlDeviceGetHandleByPciBusId_v2", (const char *, nvml_device *))                                               \
+	N(uuid, "nvmlDeviceGetUUID", (nvml_device, char *, unsigned))                                                              \
+	N(name, "nvmlDeviceGetName", (nvml_device, char *, unsigned))                                                              \
+	N(minor, "nvmlDeviceGetMinorNumber", (nvml_device, unsigned *))                                                            \
+	N(p2p, "nvmlDeviceGetP2PStatus", (nvml_device, nvml_device, int, int *))                                                   \
+	N(link_state, "nvmlDeviceGetNvLinkState", (nvml_device, unsigned, int *))                                                  \
+	N(link_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2", (nvml_device, unsigned, struct nvml_pci *))                          \
 	N(fields, "nvmlDeviceGetFieldValues", (nvml_device, int, struct nvml_field *))
 
 struct nvml {
@@ -134,10 +139,28 @@ static int find(const struct nvml *v, const struct nvml_pci *pci)
 	return -1;
 }
 
+/* Bytes/s of one link as a field tells it; 0 when it does not. */
+static uint64_t speed_field(const struct nvml *v, uint32_t g, unsigned field, unsigned link)
+{
+	struct nvml_field f;
+	uint64_t mbytes = 0;
+
+	memset(&f, 0, sizeof f);
+	f.field = field;
+	f.scope = link;
+	if (v->fields == NULL || v->fields(v->device[g], 1, &f) != NVML_OK || f.result != NVML_OK)
+		return 0;
+	if (f.value_type == 1)
+		mbytes = f.value.ui;
+	else if (f.value_type == 2 || f.value_type == 3)
+		mbytes = f.value.ull;
+	else if (f.value_type == 5)
+		mbytes = f.value.si > 0 ? (uint64_t)f.value.si : 0;
+	return mbytes < 10000000 ? mbytes * 1000000 : 0;
+}
+
 static void ask_links(struct nvml *v, uint32_t g)
 {
-	struct nvml_field speed;
-
 	for (unsigned link = 0; link < NVML_LINKS; link++) {
 		struct nvml_pci pci;
 		int state = 0;
@@ -150,15 +173,11 @@ static void ask_links(struct nvml *v, uint32_t g)
 		v->active[g][link] = 1;
 		if (v->link_remote != NULL && v->link_remote(v->device[g], link, &pci) == NVML_OK)
 			v->remote[g][link] = find(v, &pci);
+		if (v->link_speed[g] == 0)
+			v->link_speed[g] = speed_field(v, g, FIELD_NVLINK_GET_SPEED, link);
+		if (v->link_speed[g] == 0)
+			v->link_speed[g] = speed_field(v, g, FIELD_NVLINK_SPEED_COMMON, 0);
 	}
-	memset(&speed, 0, sizeof speed);
-	speed.field = FIELD_NVLINK_SPEED_COMMON;
-	if (v->device[g] == NULL || v->fields == NULL || v->fields(v->device[g], 1, &speed) != NVML_OK || speed.result != NVML_OK)
-		return;
-	if (speed.value_type == 1 && speed.value.ui < 10000000)
-		v->link_speed[g] = (uint64_t)speed.value.ui * 1000000;
-	else if ((speed.value_type == 2 || speed.value_type == 3) && speed.value.ull < 10000000)
-		v->link_speed[g] = (uint64_t)speed.value.ull * 1000000;
 }
 
 static void ask_pair(struct nvml *v, uint32_t a, uint32_t b)
@@ -166,19 +185,21 @@ static void ask_pair(struct nvml *v, uint32_t a, uint32_t b)
 	struct p2s_lib_pair_out out = {.src = a, .dst = b, .can_access = -1, .native_atomics = -1, .nvlinks = 0};
 	int status = -1;
 	int direct = 0;
-	int all = 0;
+	int behind = 0; /* links whose other end is no GPU */
+	int to_gpus = 0;
 
 	if (v->device[a] == NULL || v->device[b] == NULL)
 		return;
 	for (unsigned link = 0; link < NVML_LINKS; link++) {
 		direct += v->active[a][link] && v->remote[a][link] == (int)b;
-		all += v->active[a][link];
+		behind += v->active[a][link] && v->remote[a][link] < 0;
+		to_gpus += v->active[a][link] && v->remote[a][link] >= 0;
 	}
 	if (v->p2p == NULL || v->p2p(v->device[a], v->device[b], NVML_P2P_NVLINK, &status) != NVML_OK)
 		status = -1;
-	/* Behind an NVSwitch the other end of a link is no GPU: there the P2P status says that the pair is connected, over all
-	 * links. */
-	out.nvlinks = direct > 0 ? direct : status == NVML_P2P_OK ? all : 0;
+	/* Behind an NVSwitch the other end of every link is no GPU: there the P2P status says that the pair is connected, over all
+	 * links. Without a switch the status alone proves nothing. */
+	out.nvlinks = direct > 0 ? direct : to_gpus == 0 && status == NVML_P2P_OK ? behind : 0;
 	if (out.nvlinks > 0) {
 		out.path = out.nccl_path = P2PSAFE_PATH_NVL;
 		out.limit_bytes_per_s = v->link_speed[a] * (uint64_t)out.nvlinks;

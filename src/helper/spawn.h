@@ -10,8 +10,8 @@
 #define P2S_PROC_FDS 65 /* sockets of one worker and the simulator's memory */
 
 struct p2s_proc {
-	pid_t pid;    /* 0: never started or already reaped */
-	int pidfd;    /* -1: the kernel has none */
+	pid_t pid; /* 0: never started or already reaped */
+	int pidfd; /* -1: the kernel has none */
 	char role[32];
 	char how[64]; /* once gone: "exit 0", "signal 11" */
 	int gone;     /* reaped */

@@ -51,7 +51,11 @@ void host_make(struct made_host *h, uint32_t n, const char *link, const char *fa
 		                       "%s{\"bdf\": \"0000:%02x:00.0\", \"uuid\": \"GPU-00000000-0000-0000-0000-%012x\", "
 		                       "\"name\": \"Simulated\", \"minor\": %u}",
 		                       i == 0 ? "" : ", ", 16 * (i + 1), i + 1, i);
-	snprintf(text + at, sizeof text - at, "], \"links\": {\"default\": {\"kind\": \"%s\"}}, \"faults\": [%s]}", link, faults);
+	if (link[0] == '{')
+		snprintf(text + at, sizeof text - at, "], \"links\": %s, \"faults\": [%s]}", link, faults);
+	else
+		snprintf(text + at, sizeof text - at, "], \"links\": {\"default\": {\"kind\": \"%s\"}}, \"faults\": [%s]}", link,
+		         faults);
 	host_write(h, "cuda.json", text);
 	host_write(h, "root/proc/cmdline", "\n");
 }

@@ -51,8 +51,12 @@ static int start(struct play *p)
 
 static void ask(struct play *p)
 {
-	struct p2s_lib_run run = {.protocol = p->protocol, .mode = p->mode, .level = p->level, .flags = p->flags,
-	                          .nonce = UINT64_C(0x1234567890abcdef), .gpu_count = p->n};
+	struct p2s_lib_run run = {.protocol = p->protocol,
+	                          .mode = p->mode,
+	                          .level = p->level,
+	                          .flags = p->flags,
+	                          .nonce = UINT64_C(0x1234567890abcdef),
+	                          .gpu_count = p->n};
 
 	snprintf(run.version, sizeof run.version, "%s", p->version);
 	snprintf(run.host_dir, sizeof run.host_dir, "%s", p->host_dir != NULL ? p->host_dir : "");
@@ -128,8 +132,8 @@ int play_run(struct play *p)
 		union p2s_lib_any any;
 		uint16_t id;
 		int fd;
-		enum p2s_io io = p2s_codec_recv(p->sock, &p2s_lib_table, &id, &any, sizeof any, &fd,
-		                                p2s_now_ns() + (p->deadline_ms + 10000) * MS);
+		enum p2s_io io =
+			p2s_codec_recv(p->sock, &p2s_lib_table, &id, &any, sizeof any, &fd, p2s_now_ns() + (p->deadline_ms + 10000) * MS);
 
 		if (io != P2S_IO_OK)
 			break;
@@ -197,8 +201,9 @@ int play_left(const struct play *p)
 
 void play_dump(const struct play *p)
 {
-	fprintf(stderr, "%.3f s, status %d, hello %d, driver %d (%s) %d, risks %u, done %d x%d (%s)\n", p->seconds, p->status, p->hello,
-	        p->driver.status, p->driver.text, p->driver.cuda_version, p->risks, p->done.status, p->dones, p->done.text);
+	fprintf(stderr, "%.3f s, status %d, hello %d, driver %d (%s) %d, risks %u, done %d x%d (%s)\n", p->seconds, p->status,
+	        p->hello, p->driver.status, p->driver.text, p->driver.cuda_version, p->risks, p->done.status, p->dones,
+	        p->done.text);
 	for (uint32_t i = 0; i < p->n; i++)
 		fprintf(stderr, "gpu %u state %d ordinal %d minor %d uuid %s name %s free %llu error %s\n", i, p->gpus[i].state,
 		        p->gpus[i].ordinal, p->gpus[i].minor, p->gpus[i].uuid, p->gpus[i].name,
@@ -207,8 +212,9 @@ void play_dump(const struct play *p)
 		for (uint32_t b = 0; b < p->n; b++)
 			if (a != b)
 				fprintf(stderr, "pair %u>%u path %s nccl %s can %d atomics %d links %d limit %llu\n", a, b,
-				        p2s_word_name(P2S_GROUP_PATH, p->pairs[a][b].path), p2s_word_name(P2S_GROUP_PATH, p->pairs[a][b].nccl_path),
-				        p->pairs[a][b].can_access, p->pairs[a][b].native_atomics, p->pairs[a][b].nvlinks,
+				        p2s_word_name(P2S_GROUP_PATH, p->pairs[a][b].path),
+				        p2s_word_name(P2S_GROUP_PATH, p->pairs[a][b].nccl_path), p->pairs[a][b].can_access,
+				        p->pairs[a][b].native_atomics, p->pairs[a][b].nvlinks,
 				        (unsigned long long)p->pairs[a][b].limit_bytes_per_s);
 	for (size_t i = 0; i < p->leg_count; i++) {
 		const struct p2s_lib_leg *l = &p->legs[i];
@@ -224,7 +230,8 @@ void play_dump(const struct play *p)
 	}
 	for (size_t i = 0; i < p->staged_count; i++)
 		fprintf(stderr, "staged %u-%u %s bytes %llu %s\n", p->staged[i].a, p->staged[i].b,
-		        p2s_word_name(P2S_GROUP_VERDICT, p->staged[i].verdict), (unsigned long long)p->staged[i].bytes, p->staged[i].note);
+		        p2s_word_name(P2S_GROUP_VERDICT, p->staged[i].verdict), (unsigned long long)p->staged[i].bytes,
+		        p->staged[i].note);
 	for (size_t i = 0; i < p->fact_count; i++)
 		fprintf(stderr, "fact %s %d,%d %s: %s\n", p->facts[i].code, p->facts[i].src, p->facts[i].dst, p->facts[i].source,
 		        p->facts[i].text);

@@ -18,8 +18,15 @@ static struct p2s_pattern earlier[2];
 
 static struct p2s_expect expect(uint64_t in_begin, uint64_t in_end)
 {
-	struct p2s_expect e = {.want = {KEY, 0}, .has_before = 1, .in_begin = in_begin, .in_end = in_end, .src = 1, .dst = 2,
-	                       .leg = P2PSAFE_LEG_SM_STORE, .gpus = 4, .bytes = 1 << 20};
+	struct p2s_expect e = {.want = {KEY, 0},
+	                       .has_before = 1,
+	                       .in_begin = in_begin,
+	                       .in_end = in_end,
+	                       .src = 1,
+	                       .dst = 2,
+	                       .leg = P2PSAFE_LEG_SM_STORE,
+	                       .gpus = 4,
+	                       .bytes = 1 << 20};
 
 	e.want.seed = p2s_seed(KEY, 1, 2, P2PSAFE_LEG_SM_STORE, 5);
 	e.outside = p2s_seed(KEY, 1, 2, 0, 0);
@@ -115,10 +122,18 @@ static void names_every_damage(void **state)
 	static const struct {
 		uint64_t (*found)(const struct p2s_expect *, uint64_t);
 		int32_t damage;
-	} list[] = {{f_dropped, P2PSAFE_DAMAGE_DROPPED},         {f_zeros, P2PSAFE_DAMAGE_ZEROS},     {f_ones, P2PSAFE_DAMAGE_ONES},
-	            {f_nan, P2PSAFE_DAMAGE_NAN},                 {f_stale, P2PSAFE_DAMAGE_STALE},     {f_stale_leg, P2PSAFE_DAMAGE_STALE},
-	            {f_misdirected, P2PSAFE_DAMAGE_MISDIRECTED}, {f_shifted, P2PSAFE_DAMAGE_SHIFTED}, {f_torn, P2PSAFE_DAMAGE_TORN},
-	            {f_torn_epochs, P2PSAFE_DAMAGE_TORN},        {f_bits, P2PSAFE_DAMAGE_BIT_ERROR},  {f_foreign, P2PSAFE_DAMAGE_UNKNOWN}};
+	} list[] = {{f_dropped, P2PSAFE_DAMAGE_DROPPED},
+	            {f_zeros, P2PSAFE_DAMAGE_ZEROS},
+	            {f_ones, P2PSAFE_DAMAGE_ONES},
+	            {f_nan, P2PSAFE_DAMAGE_NAN},
+	            {f_stale, P2PSAFE_DAMAGE_STALE},
+	            {f_stale_leg, P2PSAFE_DAMAGE_STALE},
+	            {f_misdirected, P2PSAFE_DAMAGE_MISDIRECTED},
+	            {f_shifted, P2PSAFE_DAMAGE_SHIFTED},
+	            {f_torn, P2PSAFE_DAMAGE_TORN},
+	            {f_torn_epochs, P2PSAFE_DAMAGE_TORN},
+	            {f_bits, P2PSAFE_DAMAGE_BIT_ERROR},
+	            {f_foreign, P2PSAFE_DAMAGE_UNKNOWN}};
 	struct p2s_expect e = expect(0, 4096);
 
 	(void)state;
@@ -143,7 +158,8 @@ static void one_bit_is_never_taken_for_another_damage(void **state)
 
 	(void)state;
 	for (uint64_t o = 0; o < 20000; o++)
-		assert_int_equal(p2s_judge_name(&e, 8 * o, p2s_word(e.want.seed, o) ^ UINT64_C(1) << (o % 64)), P2PSAFE_DAMAGE_BIT_ERROR);
+		assert_int_equal(p2s_judge_name(&e, 8 * o, p2s_word(e.want.seed, o) ^ UINT64_C(1) << (o % 64)),
+		                 P2PSAFE_DAMAGE_BIT_ERROR);
 }
 
 static void clean_is_ok_and_bad_without_samples_is_not(void **state)

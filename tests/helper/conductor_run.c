@@ -21,8 +21,8 @@
 static struct play p; /* large */
 
 static const int32_t mappings[] = {P2PSAFE_MAPPING_CUMEM, P2PSAFE_MAPPING_IPC, P2PSAFE_MAPPING_PEER};
-static const int32_t legs[] = {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_CE_WRITE, P2PSAFE_LEG_CE_READ,
-                               P2PSAFE_LEG_SIZES, P2PSAFE_LEG_STALE, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL,
+static const int32_t legs[] = {P2PSAFE_LEG_SM_STORE,  P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_CE_WRITE, P2PSAFE_LEG_CE_READ,
+                               P2PSAFE_LEG_SIZES,     P2PSAFE_LEG_STALE,   P2PSAFE_LEG_MP_PUSH,  P2PSAFE_LEG_MP_PULL,
                                P2PSAFE_LEG_TEARING_8, P2PSAFE_LEG_CE_FLAG, P2PSAFE_LEG_ATOMICS};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -122,7 +122,8 @@ static void a_host_that_drops_everything_shows_every_direction(void **state)
 
 	(void)state;
 	host_make(&h, 4, "pcie",
-	          "{\"op\": [\"ce_write\", \"ce_read\", \"sm_store\", \"sm_load\", \"flag\", \"atomic\"], \"effect\": \"drop\"}", "", "");
+	          "{\"op\": [\"ce_write\", \"ce_read\", \"sm_store\", \"sm_load\", \"flag\", \"atomic\"], \"effect\": \"drop\"}",
+	          "", "");
 	host_play(&p, &h, 4);
 	assert_true(play_run(&p));
 	assert_orderly(P2S_DONE_COMPLETE);
@@ -192,7 +193,8 @@ static void each_engine_has_its_leg(void **state)
 		{"{\"op\": \"ce_write\", \"effect\": \"drop\", \"min_bytes\": 65536}", P2PSAFE_LEG_CE_WRITE, P2PSAFE_DAMAGE_DROPPED},
 		{"{\"op\": \"ce_read\", \"effect\": \"zeros\", \"min_bytes\": 65536}", P2PSAFE_LEG_CE_READ, P2PSAFE_DAMAGE_ZEROS},
 		{"{\"op\": \"sm_load\", \"effect\": \"stale\"}", P2PSAFE_LEG_SM_LOAD, P2PSAFE_DAMAGE_STALE},
-		{"{\"op\": \"sm_load\", \"effect\": \"bit_flip\", \"min_bytes\": 65536}", P2PSAFE_LEG_SM_LOAD, P2PSAFE_DAMAGE_BIT_ERROR},
+		{"{\"op\": \"sm_load\", \"effect\": \"bit_flip\", \"min_bytes\": 65536}", P2PSAFE_LEG_SM_LOAD,
+	     P2PSAFE_DAMAGE_BIT_ERROR},
 		{"{\"op\": \"flag\", \"effect\": \"drop\"}", P2PSAFE_LEG_MP_PUSH, P2PSAFE_DAMAGE_DROPPED},
 		{"{\"op\": \"flag\", \"effect\": \"reorder\"}", P2PSAFE_LEG_MP_PUSH, P2PSAFE_DAMAGE_REORDERED},
 		{"{\"op\": \"sm_store\", \"effect\": \"torn\"}", P2PSAFE_LEG_TEARING_8, P2PSAFE_DAMAGE_TORN},
@@ -220,7 +222,7 @@ static void each_engine_has_its_leg(void **state)
 }
 
 static const char one_way[] = "{\"src\": \"0000:20:00.0\", \"dst\": \"0000:10:00.0\", "
-                              "\"op\": [\"ce_write\", \"ce_read\", \"sm_store\", \"sm_load\"], \"effect\": \"drop\"}";
+							  "\"op\": [\"ce_write\", \"ce_read\", \"sm_store\", \"sm_load\"], \"effect\": \"drop\"}";
 
 static void keep_going_proves_the_good_direction(void **state)
 {
@@ -330,7 +332,8 @@ static void a_crash_is_an_error_and_the_rest_is_known(void **state)
 
 	(void)state;
 	host_make(&h, 3, "pcie",
-	          "{\"src\": \"0000:10:00.0\", \"dst\": \"0000:20:00.0\", \"op\": \"ce_write\", \"mapping\": \"cumem\", \"effect\": \"crash\"}",
+	          "{\"src\": \"0000:10:00.0\", \"dst\": \"0000:20:00.0\", \"op\": \"ce_write\", \"mapping\": \"cumem\", "
+	          "\"effect\": \"crash\"}",
 	          "", "");
 	host_play(&p, &h, 3);
 	assert_true(play_run(&p));
@@ -348,11 +351,15 @@ static void refusals_are_unsupported_before_any_byte(void **state)
 	struct made_host h;
 
 	(void)state;
-	host_make(&h, 2, "pcie\", \"can_access\": 0, \"nvlinks\": 0, \"kind\": \"pcie", "", "", "");
+	host_make(&h, 2, "{\"default\": {\"kind\": \"pcie\", \"can_access\": 0}}", "", "", "");
 	host_play(&p, &h, 2);
 	assert_true(play_run(&p));
-	host_remove(&h);
+	assert_orderly(P2S_DONE_COMPLETE);
+	assert_int_equal(p.pairs[0][1].can_access, 0);
+	assert_all(0, 1, P2PSAFE_VERDICT_UNSUPPORTED, P2PSAFE_VERDICT_UNSUPPORTED);
+	assert_int_equal(p.risks, 0);
 	play_free(&p);
+	host_remove(&h);
 	host_make(&h, 2, "pcie", "{\"op\": [\"open\", \"enable\"], \"effect\": \"error\", \"error\": 217}", "", "");
 	host_play(&p, &h, 2);
 	assert_true(play_run(&p));
@@ -405,11 +412,12 @@ static void paths_come_from_the_tree(void **state)
 		const char *path;
 		const char *attributes;
 	} tree[] = {
-		/* 0, 1: one switch; 2: behind a second one below it; 3: another root port; 4: another root bus, same node; 5: other node */
+		/* 0, 1: one switch; 2: behind a second one below it; 3: another root port; 4: another root bus, same node; 5: other
+	       node */
 		{"pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:10:00.0",
-		 "numa_node=0;max_link_speed=32.0 GT/s PCIe;max_link_width=16"},
+	     "numa_node=0;max_link_speed=32.0 GT/s PCIe;max_link_width=16"},
 		{"pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:20:00.0",
-		 "numa_node=0;max_link_speed=16.0 GT/s PCIe;max_link_width=16"},
+	     "numa_node=0;max_link_speed=16.0 GT/s PCIe;max_link_width=16"},
 		{"pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:02.0/0000:03:00.0/0000:04:00.0/0000:30:00.0", "numa_node=0"},
 		{"pci0000:00/0000:00:02.0/0000:40:00.0", "numa_node=0"},
 		{"pci0000:50/0000:50:01.0/0000:50:00.0", "numa_node=0"},
@@ -464,6 +472,74 @@ static void a_gpu_that_is_only_listed_is_never_touched(void **state)
 		assert_null(strstr(p.workers[i].role, "0000:20:00.0"));
 	play_free(&p);
 	host_remove(&h);
+}
+
+static void a_hanging_nvml_costs_little(void **state)
+{
+	struct made_host h;
+
+	(void)state;
+	host_make(&h, 2, "pcie", "", "\"nvml\": {\"hang\": true},", "");
+	host_play(&p, &h, 2);
+	p.deadline_ms = 20000;
+	assert_true(play_run(&p));
+	assert_orderly(P2S_DONE_COMPLETE);
+	assert_all(0, 1, P2PSAFE_VERDICT_OK, P2PSAFE_VERDICT_UNSUPPORTED);
+	assert_nobody_left(500);
+	play_free(&p);
+	host_remove(&h);
+}
+
+static void nvlink_is_known_and_goes_first(void **state)
+{
+	const struct p2s_lib_leg *first;
+	struct made_host h;
+
+	(void)state;
+	/* Every store is lost; the first to be found is one over NVLink. */
+	host_make(&h, 3,
+	          "{\"default\": {\"kind\": \"pcie\"}, \"pairs\": ["
+	          "{\"src\": \"0000:20:00.0\", \"dst\": \"0000:30:00.0\", \"kind\": \"nvlink\", \"nvlinks\": 4}, "
+	          "{\"src\": \"0000:30:00.0\", \"dst\": \"0000:20:00.0\", \"kind\": \"nvlink\", \"nvlinks\": 4}]}",
+	          "{\"op\": \"sm_store\", \"effect\": \"drop\"}", "\"nvml\": {\"link_bytes_per_s\": 25000000000},", "");
+	host_play(&p, &h, 3);
+	assert_true(play_run(&p));
+	assert_orderly(P2S_DONE_COMPLETE);
+	first = &p.legs[0];
+	assert_int_equal(first->src, 1);
+	assert_int_equal(first->dst, 2);
+	assert_int_equal(p.pairs[1][2].path, P2PSAFE_PATH_NVL);
+	assert_int_equal(p.pairs[1][2].nvlinks, 4);
+	assert_int_equal(p.pairs[1][2].limit_bytes_per_s, 100000000000);
+	assert_int_not_equal(p.pairs[0][1].path, P2PSAFE_PATH_NVL);
+	play_free(&p);
+	host_remove(&h);
+}
+
+static void wrong_command_lines_are_told(void **state)
+{
+	static const char *const lines[] = {"",
+	                                    "bogus",
+	                                    "conductor now",
+	                                    "worker",
+	                                    "worker --channels 4,x",
+	                                    "worker --channels 4,4",
+	                                    "worker --channels 1",
+	                                    "worker --cuda",
+	                                    "nvml --library"};
+	char command[512];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(lines); i++) {
+		int status;
+
+		snprintf(command, sizeof command, "test $(%s %s 2>&1 >/dev/null | wc -l) = 1 && { %s %s 2>/dev/null; test $? = 2; }",
+		         getenv("P2S_TEST_HELPER"), lines[i], getenv("P2S_TEST_HELPER"), lines[i]);
+		status = system(command);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	snprintf(command, sizeof command, "%s --version | grep -q '%s'", getenv("P2S_TEST_HELPER"), P2S_VERSION_TEXT);
+	assert_int_equal(system(command), 0);
 }
 
 static int hang_up_at_first_leg(struct play *player, uint16_t id, const union p2s_lib_any *any)
@@ -576,6 +652,9 @@ int main(void)
 		cmocka_unit_test(driver_problems_are_named),
 		cmocka_unit_test(paths_come_from_the_tree),
 		cmocka_unit_test(a_gpu_that_is_only_listed_is_never_touched),
+		cmocka_unit_test(a_hanging_nvml_costs_little),
+		cmocka_unit_test(nvlink_is_known_and_goes_first),
+		cmocka_unit_test(wrong_command_lines_are_told),
 		cmocka_unit_test(nobody_survives_the_library_or_the_conductor),
 		cmocka_unit_test(another_version_is_refused),
 		cmocka_unit_test(garbage_ends_it),
