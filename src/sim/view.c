@@ -197,7 +197,8 @@ static void write_hit(const struct sim_view *v, const struct sim_hit *hit, uint6
 		sim_store_const(p.store, p.phys, len, word);
 		return;
 	}
-	if (f->effect == SIM_TORN && src->view) {
+	/* The flag alone comes whole in the end: who waits for it sees nothing. */
+	if (f->effect == SIM_TORN && src->view && (f->ops & SIM_OP_CE_WRITE)) {
 		write_halves(p.store, p.phys, src, skip, len);
 		return;
 	}
