@@ -29,7 +29,7 @@ class Program(unittest.TestCase):
         self.cache.mkdir(mode=0o700)
 
     def environment(self, extra):
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("P2PSAFE_", "CUDA_", "NCCL_", "XDG_", "COLUMNS"))}
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("P2PSAFE_", "CUDA_", "NCCL_", "XDG_", "COLUMNS", "NO_COLOR"))}
         env.update({"P2PSAFE_CACHE": str(self.cache), "HOME": str(self.cache.parent), "TERM": "xterm"})
         env.update(extra)
         return env
