@@ -5,6 +5,7 @@
 
 #include "sim/host.h"
 #include "sim/lock.h"
+#include "sim/ring.h"
 
 #define FIRST_BYTE (UINT64_C(16) << 20) /* the driver's own */
 
@@ -18,6 +19,8 @@ static void release(struct sim_host *h, struct sim_object *o)
 {
 	int s;
 
+	/* What a killed writer had on its way must not land in the next owner's memory. */
+	sim_ring_settle(h, o->gpu);
 	sim_store_scrub(&h->memory[o->gpu], o->phys, o->bytes);
 	for (s = 0; s < h->config.gpu_count; s++) {
 		struct sim_store *m = &h->mirrors[sim_pair(h, s, o->gpu)];
