@@ -2,7 +2,7 @@
 # those that are missing.
 
 packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libpci-dev libnuma-dev)
-packages_test=(g++ clang binutils libcmocka-dev python3 python3-pip python3-setuptools python3-wheel
+packages_test=(g++ clang make binutils libcmocka-dev python3 python3-pip python3-setuptools python3-wheel
 	abigail-tools)
 
 say()
