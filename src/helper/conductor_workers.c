@@ -373,7 +373,7 @@ void p2s_workers_end(struct p2s_run *run)
 			p2s_spawn_kill(p, &run->seam);
 	}
 	/* A large process takes a while to fall; what is still there near the deadline is named as left behind. */
-	until = p2s_now_ns() + P2S_SEC;
+	until = p2s_now_ns() + 3 * P2S_SEC;
 	if (until > run->last_ns + 200 * P2S_MS)
 		until = run->last_ns + 200 * P2S_MS;
 	for (size_t i = 0; i < run->proc_count; i++) {
