@@ -72,6 +72,29 @@ static void set_canaries_task(struct p2s_run *run, uint32_t gpu, int kind)
 	set_canary(run, gpu, P2S_B_PLAIN);
 }
 
+/* After damage: what went astray may lie on any GPU, or still be on its way there. Looking first makes it land before the fill,
+ * so that the next pair is not blamed for it. */
+static void renew_canary(struct p2s_run *run, uint32_t gpu, uint32_t number)
+{
+	struct p2s_op_request req = {.op = P2S_OP_CHECK, .buf = P2S_BUF(gpu, number), .len = AREA, .in_len = AREA};
+	struct p2s_op_answer answer;
+
+	req.seed = req.seed2 = canary_seed(run, gpu, number);
+	if (has_buffer(run, gpu, number))
+		p2s_chan_call(run, channel_of(run, gpu, number), &req, &answer);
+	set_canary(run, gpu, number);
+}
+
+static void renew_canaries_task(struct p2s_run *run, uint32_t gpu, int kind)
+{
+	if (kind == P2S_CHAN_PEER) {
+		renew_canary(run, gpu, P2S_B_PEER);
+		return;
+	}
+	renew_canary(run, gpu, P2S_B_CUMEM);
+	renew_canary(run, gpu, P2S_B_PLAIN);
+}
+
 /* Looks for bytes of the leg in memory that it was not meant for. All GPUs look at once. Returns 1 if all canaries are well;
  * else the trial is CORRUPT, misdirected when the stray words say so. */
 static int canaries_well(struct p2s_trial *t)
@@ -218,8 +241,8 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 		done = 1;
 		if (clean)
 			restore_canaries(run, a, b, number_of(m));
-		else /* what went astray may lie on any GPU, and the next pair must not be blamed for it */
-			p2s_run_each(run, P2S_CHAN_KINDS, set_canaries_task);
+		else
+			p2s_run_each(run, P2S_CHAN_KINDS, renew_canaries_task);
 		if (only_store)
 			break;
 	}
