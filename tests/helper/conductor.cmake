@@ -11,7 +11,7 @@ add_test(NAME conductor_pure COMMAND conductor_pure)
 add_executable(conductor_run conductor_run.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
 target_include_directories(conductor_run PRIVATE ${conductor_includes})
 target_link_libraries(conductor_run PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
-add_dependencies(conductor_run p2psafe-helper p2psafe_sim_cuda)
+add_dependencies(conductor_run p2psafe-helper p2psafe_sim_cuda p2psafe_sim_nvml)
 add_test(NAME conductor_run COMMAND conductor_run)
 set_tests_properties(conductor_run PROPERTIES TIMEOUT 600 ENVIRONMENT "P2S_TEST_HELPER=${P2PSAFE_LIBEXEC}/p2psafe-helper")
 
