@@ -60,15 +60,15 @@ static void the_machine_changed(void **state)
 		const char *file, *text;
 		int again;
 	} rows[] = {{"root/proc/uptime", "1", 0},
-	            {"root/proc/cmdline", "root=/dev/sdb quiet splash iommu=pt\n", 0},
-	            {"root/proc/cmdline", "root=/dev/sdb iommu=off\n", 1},
-	            {"root/proc/sys/kernel/random/boot_id", "99999999-2222-3333-4444-555555555555\n", 1},
-	            {"root/proc/sys/kernel/osrelease", "6.2.0\n", 1},
-	            {"root/sys/kernel/iommu_groups/2/type", "DMA-FQ\n", 1},
-	            {"root/proc/driver/nvidia/params", "DmaRemapPeerMmio: 0\n", 1},
-	            {"root/sys/class/dmi/id/bios_version", "2.0\n", 1},
-	            {"root/sys/bus/pci/devices/0000:02:00.0/numa_node", "1\n", 0},
-	            {"root/sys/bus/pci/devices/0000:02:00.0/resource", "0xe0000000 0xe0ffffff 0x40200\n", 1}};
+				{"root/proc/cmdline", "root=/dev/sdb quiet splash iommu=pt\n", 0},
+				{"root/proc/cmdline", "root=/dev/sdb iommu=off\n", 1},
+				{"root/proc/sys/kernel/random/boot_id", "99999999-2222-3333-4444-555555555555\n", 1},
+				{"root/proc/sys/kernel/osrelease", "6.2.0\n", 1},
+				{"root/sys/kernel/iommu_groups/2/type", "DMA-FQ\n", 1},
+				{"root/proc/driver/nvidia/params", "DmaRemapPeerMmio: 0\n", 1},
+				{"root/sys/class/dmi/id/bios_version", "2.0\n", 1},
+				{"root/sys/bus/pci/devices/0000:02:00.0/numa_node", "1\n", 0},
+				{"root/sys/bus/pci/devices/0000:02:00.0/resource", "0xe0000000 0xe0ffffff 0x40200\n", 1}};
 	struct kept *k = *state;
 	int runs;
 
@@ -106,14 +106,15 @@ static void a_record_serves_its_containers(void **state)
 	kept_script(k, "bad 0 2");
 	assert_int_equal(decide(k).allowed, 0);
 	tmp_write(k->host, "host.json",
-	          "{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"0\": \"none\"}}");
+			  "{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"0\": \"none\"}}");
 	a = decide(k);
 	assert_int_equal(a.kept, 1);
 	assert_int_equal(a.allowed, 1); /* the bad pair is not among ours */
 	assert_int_equal(a.json_ok, 1);
 	assert_int_equal(kept_runs(k), 1);
-	tmp_write(k->host, "host.json",
-	          "{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"0\": \"none\", \"1\": \"none\"}}");
+	tmp_write(
+		k->host, "host.json",
+		"{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"0\": \"none\", \"1\": \"none\"}}");
 	a = decide(k);
 	assert_int_equal(a.allowed, 0);
 	assert_int_equal(a.exit_code, 3);
@@ -130,7 +131,7 @@ static void part_of_the_gpus_without_a_record(void **state)
 	struct p2psafe_gpu g = {.size = sizeof g};
 
 	tmp_write(k->host, "host.json",
-	          "{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"1\": \"none\"}}");
+			  "{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"1\": \"none\"}}");
 	kept_options(k, &o);
 	assert_int_equal(p2psafe_context_new(&ctx, NULL, NULL, NULL), 0);
 	assert_int_equal(p2psafe_test(ctx, &o, &report, NULL), 0);
@@ -139,8 +140,9 @@ static void part_of_the_gpus_without_a_record(void **state)
 	assert_int_equal(p2psafe_report_gpu(report, 1, &g), 0);
 	assert_int_equal(g.is_ours, 0);
 	p2psafe_report_free(report);
-	tmp_write(k->host, "host.json",
-	          "{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"0\": \"none\", \"1\": \"none\"}}");
+	tmp_write(
+		k->host, "host.json",
+		"{\"description\": \"a container\", \"source\": \"invented\", \"device_access\": {\"0\": \"none\", \"1\": \"none\"}}");
 	assert_int_equal(p2psafe_test(ctx, &o, &report, NULL), 0);
 	assert_int_equal(p2psafe_report_exit_code(report), 3);
 	assert_int_equal(p2psafe_report_transport(report), P2PSAFE_TRANSPORT_NET);
@@ -393,21 +395,21 @@ static void show_and_path(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {T(kept_and_used),
-	                                   T(the_machine_changed),
-	                                   T(renumbered_groups_change_nothing),
-	                                   T(a_record_serves_its_containers),
-	                                   T(part_of_the_gpus_without_a_record),
-	                                   T(a_list_of_gpus_is_served_too),
-	                                   T(damaged_records_are_absent),
-	                                   T(others_records_are_absent),
-	                                   T(a_lost_full_report),
-	                                   T(no_cache_reads_and_writes_none),
-	                                   T(three_good_runs_outweigh_a_bad_one),
-	                                   T(a_hang_is_kept_for_the_boot),
-	                                   T(no_reboot_loop),
-	                                   T(a_second_marker_of_one_boot_vetoes),
-	                                   T(an_operators_record),
-	                                   T(show_and_path)};
+									   T(the_machine_changed),
+									   T(renumbered_groups_change_nothing),
+									   T(a_record_serves_its_containers),
+									   T(part_of_the_gpus_without_a_record),
+									   T(a_list_of_gpus_is_served_too),
+									   T(damaged_records_are_absent),
+									   T(others_records_are_absent),
+									   T(a_lost_full_report),
+									   T(no_cache_reads_and_writes_none),
+									   T(three_good_runs_outweigh_a_bad_one),
+									   T(a_hang_is_kept_for_the_boot),
+									   T(no_reboot_loop),
+									   T(a_second_marker_of_one_boot_vetoes),
+									   T(an_operators_record),
+									   T(show_and_path)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

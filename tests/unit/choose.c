@@ -57,7 +57,8 @@ static void expect_island(const struct p2s_model *m, size_t i, const int32_t *wa
 
 static void islands(void **state)
 {
-	static const int32_t all[] = {0, 1, 2, 3}, left[] = {0, 1, 2}, right[] = {1, 2, 3}, one_two[] = {1, 2}, zero[] = {0}, three[] = {3};
+	static const int32_t all[] = {0, 1, 2, 3}, left[] = {0, 1, 2}, right[] = {1, 2, 3}, one_two[] = {1, 2}, zero[] = {0},
+						 three[] = {3};
 	struct p2s_model m;
 
 	(void)state;
@@ -88,7 +89,7 @@ static void expect_ordinals(struct p2s_model *m, const char *visible, const char
 	p2s_choose_ordinals(m, visible, order);
 	if (m->gpus[0].ordinal != a || m->gpus[1].ordinal != b || m->gpus[2].ordinal != c)
 		fail_msg("mask %s, order %s: %d %d %d, expected %d %d %d", visible != NULL ? visible : "-", order != NULL ? order : "-",
-		         m->gpus[0].ordinal, m->gpus[1].ordinal, m->gpus[2].ordinal, a, b, c);
+				 m->gpus[0].ordinal, m->gpus[1].ordinal, m->gpus[2].ordinal, a, b, c);
 }
 
 static void ordinals(void **state)

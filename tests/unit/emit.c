@@ -54,7 +54,8 @@ static void a_veto_never_permits(void **state)
 	for (size_t i = 0; i < m.setting_count; i++)
 		for (size_t k = i + 1; k < m.setting_count; k++)
 			assert_string_not_equal(m.settings[i].name, m.settings[k].name);
-	assert_int_equal(p2s_model_find(&m, "NVLINK_FABRIC_NOT_READY", P2PSAFE_SEVERITY_INFO, P2PSAFE_CONFIDENCE_HIGH, -1, -1, NULL, NULL), 1);
+	assert_int_equal(
+		p2s_model_find(&m, "NVLINK_FABRIC_NOT_READY", P2PSAFE_SEVERITY_INFO, P2PSAFE_CONFIDENCE_HIGH, -1, -1, NULL, NULL), 1);
 	p2s_emit_settings(&m, 0);
 	assert_non_null(setting(&m, "NCCL_MNNVL_ENABLE"));
 	p2s_model_free(&m);
@@ -66,13 +67,13 @@ static void text_forms(void **state)
 		int32_t format;
 		const char *has, *lacks;
 	} forms[] = {{P2PSAFE_FORMAT_SHELL, "export NCCL_P2P_DISABLE='1'\n", "export GGML_CUDA_P2P"},
-	             {P2PSAFE_FORMAT_SHELL, "unset GGML_CUDA_P2P\n", "GGML_CUDA_P2P="},
-	             {P2PSAFE_FORMAT_DOCKER, "NCCL_P2P_DISABLE=1\n", "GGML_CUDA_P2P="},
-	             {P2PSAFE_FORMAT_SYSTEMD, "Environment=\"NCCL_P2P_DISABLE=1\"\nEnvironment", "GGML_CUDA_P2P="},
-	             {P2PSAFE_FORMAT_SYSTEMD, "UnsetEnvironment=GGML_CUDA_P2P\n", "GGML_CUDA_P2P="},
-	             {P2PSAFE_FORMAT_KUBERNETES, "- name: NCCL_P2P_DISABLE\n  value: \"1\"\n", "- name: GGML"},
-	             {P2PSAFE_FORMAT_NCCL_CONF, "NCCL_P2P_DISABLE=1\n", "VLLM"},
-	             {P2PSAFE_FORMAT_JSON, "\"NCCL_P2P_DISABLE\"", "promote"}};
+				 {P2PSAFE_FORMAT_SHELL, "unset GGML_CUDA_P2P\n", "GGML_CUDA_P2P="},
+				 {P2PSAFE_FORMAT_DOCKER, "NCCL_P2P_DISABLE=1\n", "GGML_CUDA_P2P="},
+				 {P2PSAFE_FORMAT_SYSTEMD, "Environment=\"NCCL_P2P_DISABLE=1\"\nEnvironment", "GGML_CUDA_P2P="},
+				 {P2PSAFE_FORMAT_SYSTEMD, "UnsetEnvironment=GGML_CUDA_P2P\n", "GGML_CUDA_P2P="},
+				 {P2PSAFE_FORMAT_KUBERNETES, "- name: NCCL_P2P_DISABLE\n  value: \"1\"\n", "- name: GGML"},
+				 {P2PSAFE_FORMAT_NCCL_CONF, "NCCL_P2P_DISABLE=1\n", "VLLM"},
+				 {P2PSAFE_FORMAT_JSON, "\"NCCL_P2P_DISABLE\"", "promote"}};
 	struct p2s_model m;
 
 	(void)state;
@@ -164,11 +165,17 @@ static void there_and_back(void **state)
 /* Whatever is taken out or put in, reading ends and never finds a permission that was not there. */
 static void hostile_reports(void **state)
 {
-	static const char *const texts[] = {"null", "[]", "{}", "{\"schema\":2}", "{\"schema\":1,\"gpus\":{}}", "{\"schema\":1,\"gpus\":[1]}",
-	                                    "{\"schema\":1,\"gpus\":[{\"bdf\":\"zz\"}]}",
-	                                    "{\"schema\":1,\"gpus\":[],\"pairs\":[{\"src\":\"0000:01:00.0\",\"dst\":\"0000:02:00.0\"}]}",
-	                                    "{\"schema\":1,\"gpus\":[{\"bdf\":\"0000:01:00.0\",\"minor\":-5}],\"findings\":[7]}",
-	                                    "{\"schema\":1,\"decision\":{\"gpus\":[\"x\",3]},\"iommu\":{\"evidence\":[null]}}"};
+	static const char *const texts[] = {
+		"null",
+		"[]",
+		"{}",
+		"{\"schema\":2}",
+		"{\"schema\":1,\"gpus\":{}}",
+		"{\"schema\":1,\"gpus\":[1]}",
+		"{\"schema\":1,\"gpus\":[{\"bdf\":\"zz\"}]}",
+		"{\"schema\":1,\"gpus\":[],\"pairs\":[{\"src\":\"0000:01:00.0\",\"dst\":\"0000:02:00.0\"}]}",
+		"{\"schema\":1,\"gpus\":[{\"bdf\":\"0000:01:00.0\",\"minor\":-5}],\"findings\":[7]}",
+		"{\"schema\":1,\"decision\":{\"gpus\":[\"x\",3]},\"iommu\":{\"evidence\":[null]}}"};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(texts); i++) {
@@ -189,11 +196,11 @@ static void hostile_reports(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_emitted_where_everything_is_proven),
-	                                   cmocka_unit_test(a_veto_never_permits),
-	                                   cmocka_unit_test(text_forms),
-	                                   cmocka_unit_test(quoting),
-	                                   cmocka_unit_test(there_and_back),
-	                                   cmocka_unit_test(hostile_reports)};
+									   cmocka_unit_test(a_veto_never_permits),
+									   cmocka_unit_test(text_forms),
+									   cmocka_unit_test(quoting),
+									   cmocka_unit_test(there_and_back),
+									   cmocka_unit_test(hostile_reports)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,17 +7,22 @@
 static void a_leg_must_make_sense(void **state)
 {
 	struct p2s_model m;
-	struct p2s_lib_leg good = {.src = 0, .dst = 1, .leg = P2PSAFE_LEG_SM_STORE, .mapping = P2PSAFE_MAPPING_IPC,
-	                           .verdict = P2PSAFE_VERDICT_OK, .bytes = 4096, .rounds = 1};
+	struct p2s_lib_leg good = {.src = 0,
+							   .dst = 1,
+							   .leg = P2PSAFE_LEG_SM_STORE,
+							   .mapping = P2PSAFE_MAPPING_IPC,
+							   .verdict = P2PSAFE_VERDICT_OK,
+							   .bytes = 4096,
+							   .rounds = 1};
 	struct p2s_lib_leg l;
 
 	(void)state;
 	unit_model(&m, 2, 0);
-#define REFUSED(change)                               \
-	do {                                              \
-		l = good;                                     \
-		change;                                       \
-		assert_int_equal(p2s_fill_leg(&m, &l), -1);   \
+#define REFUSED(change)                                                                                                        \
+	do {                                                                                                                       \
+		l = good;                                                                                                              \
+		change;                                                                                                                \
+		assert_int_equal(p2s_fill_leg(&m, &l), -1);                                                                            \
 	} while (0)
 	REFUSED(l.src = 2);
 	REFUSED(l.dst = UINT32_MAX);
@@ -91,7 +96,8 @@ static void the_rest_must_too(void **state)
 static void facts_must_be_in_range(void **state)
 {
 	struct p2s_model m;
-	struct p2s_lib_hop hop = {.gpu = 1, .position = 1, .count = 2, .kind = P2S_HOP_SWITCH_DOWN, .acs_ctl = P2S_ACS_NONE, .address = "0000:40:01.0"};
+	struct p2s_lib_hop hop = {
+		.gpu = 1, .position = 1, .count = 2, .kind = P2S_HOP_SWITCH_DOWN, .acs_ctl = P2S_ACS_NONE, .address = "0000:40:01.0"};
 	struct p2s_lib_gpu_fact fact = {.gpu = 0, .which = P2S_GPU_FACT_MIG, .value = 1};
 	struct p2s_lib_log_event event = {.gpu = 0, .owner = 1, .src = -1, .dst = -1, .usec = 5, .text = "line", .repeats = 1};
 	struct p2s_lib_log_state log = {.state = P2S_LOG_DENIED};
@@ -135,7 +141,7 @@ static void facts_must_be_in_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(the_rest_must_too),
-	                                   cmocka_unit_test(facts_must_be_in_range)};
+									   cmocka_unit_test(facts_must_be_in_range)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static void uevent_gives_the_same_numbers(void **state)
 
 	(void)state;
 	tmp_write(base, "root/sys/bus/pci/devices/0000:01:00.0/uevent",
-	          "DRIVER=nvidia\nPCI_CLASS=30200\nPCI_ID=10DE:2335\nPCI_SUBSYS_ID=10DE:18BE\nPCI_SLOT_NAME=0000:01:00.0\n");
+			  "DRIVER=nvidia\nPCI_CLASS=30200\nPCI_ID=10DE:2335\nPCI_SUBSYS_ID=10DE:18BE\nPCI_SLOT_NAME=0000:01:00.0\n");
 	look(&m, &h, P2S_SCOPE_BOUND);
 	assert_int_equal(m.gpus[0].device, 0x2335);
 	assert_int_equal(m.gpus[0].subsystem_device, 0x18be);
@@ -121,9 +121,11 @@ static void iommu_states(void **state)
 	static const struct {
 		const char *a, *b;
 		int32_t want;
-	} rows[] = {{"DMA-FQ", "DMA", P2PSAFE_IOMMU_TRANSLATED},   {"identity", "DMA", P2PSAFE_IOMMU_MIXED},
-	            {"identity", "unknown", P2PSAFE_IOMMU_UNKNOWN}, {"blocked", "blocked", P2PSAFE_IOMMU_UNKNOWN},
-	            {"", "identity", P2PSAFE_IOMMU_UNKNOWN}};
+	} rows[] = {{"DMA-FQ", "DMA", P2PSAFE_IOMMU_TRANSLATED},
+				{"identity", "DMA", P2PSAFE_IOMMU_MIXED},
+				{"identity", "unknown", P2PSAFE_IOMMU_UNKNOWN},
+				{"blocked", "blocked", P2PSAFE_IOMMU_UNKNOWN},
+				{"", "identity", P2PSAFE_IOMMU_UNKNOWN}};
 	struct p2s_model m;
 	struct p2s_host h;
 	char path[128];
@@ -174,14 +176,18 @@ static void absurd_files(void **state)
 
 static void host_json_is_strict(void **state)
 {
-	static const char *const bad[] = {"", "[]", "{", "{\"description\": \"a\"}", "{\"description\": \"a\", \"source\": \"b\", \"typo\": 1}",
-	                                  "{\"description\": 1, \"source\": \"b\"}",
-	                                  "{\"description\": \"a\", \"source\": \"b\", \"privileged\": 1}",
-	                                  "{\"description\": \"a\", \"source\": \"b\", \"device_access\": {\"0\": \"w\"}}",
-	                                  "{\"description\": \"a\", \"source\": \"b\", \"device_access\": {\"x\": \"rw\"}}",
-	                                  "{\"description\": \"a\", \"source\": \"b\", \"ignore_sigkill_ms\": -1}",
-	                                  "{\"description\": \"a\", \"source\": \"b\", \"kmsg\": \"maybe\"}",
-	                                  "{\"description\": \"a\", \"description\": \"a\", \"source\": \"b\"}"};
+	static const char *const bad[] = {"",
+									  "[]",
+									  "{",
+									  "{\"description\": \"a\"}",
+									  "{\"description\": \"a\", \"source\": \"b\", \"typo\": 1}",
+									  "{\"description\": 1, \"source\": \"b\"}",
+									  "{\"description\": \"a\", \"source\": \"b\", \"privileged\": 1}",
+									  "{\"description\": \"a\", \"source\": \"b\", \"device_access\": {\"0\": \"w\"}}",
+									  "{\"description\": \"a\", \"source\": \"b\", \"device_access\": {\"x\": \"rw\"}}",
+									  "{\"description\": \"a\", \"source\": \"b\", \"ignore_sigkill_ms\": -1}",
+									  "{\"description\": \"a\", \"source\": \"b\", \"kmsg\": \"maybe\"}",
+									  "{\"description\": \"a\", \"description\": \"a\", \"source\": \"b\"}"};
 	struct p2s_seam seam;
 	struct p2s_fault fault;
 
@@ -192,7 +198,8 @@ static void host_json_is_strict(void **state)
 			fail_msg("accepted: %s", bad[i]);
 		assert_int_not_equal(strlen(fault.text), 0);
 	}
-	tmp_write(base, "host.json", "{\"description\": \"a\", \"source\": \"b\", \"device_access\": {\"1\": \"none\"}, \"kmsg\": \"denied\"}");
+	tmp_write(base, "host.json",
+			  "{\"description\": \"a\", \"source\": \"b\", \"device_access\": {\"1\": \"none\"}, \"kmsg\": \"denied\"}");
 	assert_int_equal(p2s_host_json_read(base, &seam, &fault), 0);
 	assert_int_equal(seam.access[1], 0);
 	assert_int_equal(seam.access[0], -1);
@@ -203,12 +210,12 @@ static void host_json_is_strict(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(a_plain_host, setup, teardown),
-	                                   cmocka_unit_test_setup_teardown(the_short_look_sees_the_same, setup, teardown),
-	                                   cmocka_unit_test_setup_teardown(uevent_gives_the_same_numbers, setup, teardown),
-	                                   cmocka_unit_test_setup_teardown(other_functions_are_no_gpus, setup, teardown),
-	                                   cmocka_unit_test_setup_teardown(iommu_states, setup, teardown),
-	                                   cmocka_unit_test_setup_teardown(absurd_files, setup, teardown),
-	                                   cmocka_unit_test_setup_teardown(host_json_is_strict, setup, teardown)};
+									   cmocka_unit_test_setup_teardown(the_short_look_sees_the_same, setup, teardown),
+									   cmocka_unit_test_setup_teardown(uevent_gives_the_same_numbers, setup, teardown),
+									   cmocka_unit_test_setup_teardown(other_functions_are_no_gpus, setup, teardown),
+									   cmocka_unit_test_setup_teardown(iommu_states, setup, teardown),
+									   cmocka_unit_test_setup_teardown(absurd_files, setup, teardown),
+									   cmocka_unit_test_setup_teardown(host_json_is_strict, setup, teardown)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

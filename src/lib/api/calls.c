@@ -4,7 +4,8 @@
 #include "ipc/proto.h"
 
 /* A finished session becomes a report, or an error. */
-static int32_t conclude(struct p2s_session *s, int32_t rc, p2psafe_report *report, p2psafe_report **out, struct p2psafe_error *err)
+static int32_t conclude(struct p2s_session *s, int32_t rc, p2psafe_report *report, p2psafe_report **out,
+						struct p2psafe_error *err)
 {
 	if (rc == 0 && report->decision.subjects == NULL && !p2s_view_index(&report->decision))
 		rc = p2s_answer_oom(s);
@@ -34,7 +35,7 @@ static int32_t probe(struct p2s_session *s, p2psafe_report *report)
 typedef int32_t (*call_fn)(struct p2s_session *, p2psafe_report *);
 
 static int32_t call(call_fn what, p2psafe_context *ctx, const struct p2psafe_options *options, p2psafe_report **out,
-                    struct p2psafe_error *err)
+					struct p2psafe_error *err)
 {
 	struct p2s_session s = {.root = {.fd = -1}};
 	p2psafe_report *report;
@@ -61,19 +62,19 @@ static int32_t call(call_fn what, p2psafe_context *ctx, const struct p2psafe_opt
 }
 
 P2PSAFE_API int32_t p2psafe_probe(p2psafe_context *ctx, const struct p2psafe_options *options, p2psafe_report **out,
-                                  struct p2psafe_error *err)
+								  struct p2psafe_error *err)
 {
 	return call(probe, ctx, options, out, err);
 }
 
 P2PSAFE_API int32_t p2psafe_test(p2psafe_context *ctx, const struct p2psafe_options *options, p2psafe_report **out,
-                                 struct p2psafe_error *err)
+								 struct p2psafe_error *err)
 {
 	return call(p2s_decide_test, ctx, options, out, err);
 }
 
 P2PSAFE_API int32_t p2psafe_decide(p2psafe_context *ctx, const struct p2psafe_options *options, p2psafe_report **out,
-                                   struct p2psafe_error *err)
+								   struct p2psafe_error *err)
 {
 	return call(p2s_decide_kept, ctx, options, out, err);
 }

@@ -59,10 +59,10 @@ static int32_t judge_marker(struct testing *t)
 		return 0;
 	t->forbidden = 1;
 	snprintf(text, sizeof text, "%s: %s; nothing risky runs until the cache is cleared or the test is told to keep going",
-	         state == P2S_MARKER_EARLIER ? "the machine restarted during a test"
-	         : state == P2S_MARKER_TWO   ? "two tests of this boot did not end well"
-	                                     : "a marker of an unfinished test cannot be read",
-	         what);
+			 state == P2S_MARKER_EARLIER ? "the machine restarted during a test"
+			 : state == P2S_MARKER_TWO   ? "two tests of this boot did not end well"
+										 : "a marker of an unfinished test cannot be read",
+			 what);
 	return find(t, "PROBE_RISK_HIGH", P2PSAFE_SEVERITY_DANGER, "marker", text);
 }
 
@@ -97,7 +97,8 @@ static int32_t run_test(struct testing *t)
 	}
 	p2s_marker_end(&t->marker, ended_badly(t->m, &result));
 	if (t->unmarked && !t->s->request.simulated)
-		rc = find(t, "NO_MARKER", P2PSAFE_SEVERITY_WARNING, "cache", "no place for a marker: a crash during the test leaves no trace");
+		rc = find(t, "NO_MARKER", P2PSAFE_SEVERITY_WARNING, "cache",
+				  "no place for a marker: a crash during the test leaves no trace");
 	return rc != 0 ? rc : p2s_answer_finish(t->s, t->m, NULL);
 }
 
@@ -146,7 +147,7 @@ static int32_t publish(struct testing *t)
 		free(full);
 		if (result == 1)
 			snprintf(t->m->kept_path, sizeof t->m->kept_path, "%.480s/%llu.json", t->places.place[t->places.write].dir,
-			         (unsigned long long)next);
+					 (unsigned long long)next);
 	}
 	if (had)
 		p2s_record_free(&old);

@@ -163,7 +163,8 @@ static unsigned char *transfer(const struct p2s_record *r, struct p2s_model *m)
 		cell = (size_t)a * r->gpu_count + (size_t)b;
 		p->path = r->path[cell];
 		p->nccl_path = p->path == P2PSAFE_PATH_NODE ? P2PSAFE_PATH_SYS : p->path;
-		memcpy(verdict + ((size_t)p->src * n + (size_t)p->dst) * P2S_CONSUMERS, r->verdict + cell * P2S_CONSUMERS, P2S_CONSUMERS);
+		memcpy(verdict + ((size_t)p->src * n + (size_t)p->dst) * P2S_CONSUMERS, r->verdict + cell * P2S_CONSUMERS,
+			   P2S_CONSUMERS);
 	}
 	for (size_t i = 0; i < m->staged_count; i++) {
 		struct p2s_staged *st = &m->staged[i];
@@ -187,7 +188,8 @@ static void lend_names(const struct p2s_record *r, struct p2s_model *m)
 	}
 }
 
-static int32_t fill(struct p2s_session *s, const struct p2s_record *r, const char *dir, const char *path, p2psafe_report *report)
+static int32_t fill(struct p2s_session *s, const struct p2s_record *r, const char *dir, const char *path,
+					p2psafe_report *report)
 {
 	struct p2s_model *m = &report->decision.m;
 	struct p2s_matrix matrix = {.gpus = m->gpu_count};
@@ -213,7 +215,7 @@ static int32_t fill(struct p2s_session *s, const struct p2s_record *r, const cha
 
 /* Tries one record. */
 static int32_t use(struct p2s_session *s, const struct p2s_record *r, const char *dir, const char *path, int32_t any_age,
-                   p2psafe_report *report, int32_t *hit, char *why, size_t cap)
+				   p2psafe_report *report, int32_t *hit, char *why, size_t cap)
 {
 	struct p2s_model *m = &report->decision.m;
 	enum p2s_group group;
@@ -263,7 +265,7 @@ static int32_t use_result_file(struct p2s_session *s, p2psafe_report *report, in
 }
 
 static int32_t use_place(struct p2s_session *s, const struct p2s_place *place, int32_t any_age, p2psafe_report *report,
-                         int32_t *hit, char *why, size_t cap)
+						 int32_t *hit, char *why, size_t cap)
 {
 	struct p2s_record r;
 	const char *store_why;
@@ -285,7 +287,7 @@ static int32_t use_place(struct p2s_session *s, const struct p2s_place *place, i
 }
 
 int32_t p2s_hit_try(struct p2s_session *s, const struct p2s_places *places, p2psafe_report *report, int32_t *hit, char *why,
-                    size_t cap)
+					size_t cap)
 {
 	int32_t rc;
 
@@ -298,7 +300,7 @@ int32_t p2s_hit_try(struct p2s_session *s, const struct p2s_places *places, p2ps
 }
 
 int32_t p2s_hit_adopt(struct p2s_session *s, const struct p2s_place *place, p2psafe_report *report, int32_t *hit, char *why,
-                      size_t cap)
+					  size_t cap)
 {
 	*hit = 0;
 	return use_place(s, place, 1, report, hit, why, cap);

@@ -26,8 +26,9 @@ void p2s_emit_failed_leg(const struct p2s_model *m, const struct p2s_failed_leg 
 /* "host", "<bdf>" or "<bdf>><bdf>" */
 void p2s_emit_subject(const struct p2s_model *m, const struct p2s_finding *f, char *out, size_t cap);
 
-/* Reads a report written by p2s_emit_report() into an empty model: GPUs, pairs, legs, staged, findings, remedies, host and IOMMU. The decision is
- * not read: it is made again from the legs. Returns 1, 0 when out of memory, -1 when the tree is not a report. */
+/* Reads a report written by p2s_emit_report() into an empty model: GPUs, pairs, legs, staged, findings, remedies, host and
+ * IOMMU. The decision is not read: it is made again from the legs. Returns 1, 0 when out of memory, -1 when the tree is not a
+ * report. */
 int32_t p2s_emit_parse(const json_t *report, struct p2s_model *m);
 
 #endif

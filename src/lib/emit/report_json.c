@@ -70,7 +70,7 @@ static json_t *address(const struct p2s_model *m, int32_t i)
 void p2s_emit_failed_leg(const struct p2s_model *m, const struct p2s_failed_leg *f, char *out, size_t cap)
 {
 	snprintf(out, cap, "%s>%s %s %s", m->gpus[f->src].address, m->gpus[f->dst].address, p2s_word_name(P2S_GROUP_LEG, f->leg),
-	         p2s_word_name(P2S_GROUP_MAPPING, f->mapping));
+			 p2s_word_name(P2S_GROUP_MAPPING, f->mapping));
 }
 
 void p2s_emit_subject(const struct p2s_model *m, const struct p2s_finding *f, char *out, size_t cap)
@@ -120,12 +120,12 @@ static json_t *driver_parameters(const char *lines)
 static json_t *host(const struct p2s_model *m)
 {
 	json_t *driver = json_pack("{s:o, s:o, s:o, s:o}", "version", TEXT(m->driver_version), "flavour", TEXT(m->driver_flavour),
-	                           "parameters", driver_parameters(m->driver_parameters), "cuda_version",
-	                           m->cuda_version > 0 ? json_integer(m->cuda_version) : json_null());
+							   "parameters", driver_parameters(m->driver_parameters), "cuda_version",
+							   m->cuda_version > 0 ? json_integer(m->cuda_version) : json_null());
 
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "kernel", TEXT(m->kernel), "driver", driver, "virtualization",
-	                 TEXT(m->virtualization), "container", TEXT(m->container), "snp_host", tristate(m->snp_host), "privileged",
-	                 json_boolean(m->privileged), "log_state", TEXT(m->log_state));
+					 TEXT(m->virtualization), "container", TEXT(m->container), "snp_host", tristate(m->snp_host), "privileged",
+					 json_boolean(m->privileged), "log_state", TEXT(m->log_state));
 }
 
 static json_t *gpu(const struct p2s_gpu *g)
@@ -138,11 +138,11 @@ static json_t *gpu(const struct p2s_gpu *g)
 		snprintf(text, sizeof text, "%d.%d", (int)g->cc_major, (int)g->cc_minor);
 		cc = json_string(text);
 	}
-	o = json_pack("{s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "bdf", g->address, "uuid", TEXT(g->uuid), "name",
-	              TEXT(g->name), "ordinal", int_or_null(g->ordinal), "ours", g->ours != 0, "state",
-	              state(P2S_GROUP_GPU_STATE, g->state), "numa_node", int_or_null(g->numa_node), "domain_type", TEXT(g->domain_type),
-	              "bar1_bytes", number_or_null(g->bar1_bytes), "memory_bytes", number_or_null(g->memory_bytes),
-	              "compute_capability", cc, "driver", TEXT(g->driver));
+	o = json_pack("{s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "bdf", g->address, "uuid", TEXT(g->uuid),
+				  "name", TEXT(g->name), "ordinal", int_or_null(g->ordinal), "ours", g->ours != 0, "state",
+				  state(P2S_GROUP_GPU_STATE, g->state), "numa_node", int_or_null(g->numa_node), "domain_type",
+				  TEXT(g->domain_type), "bar1_bytes", number_or_null(g->bar1_bytes), "memory_bytes",
+				  number_or_null(g->memory_bytes), "compute_capability", cc, "driver", TEXT(g->driver));
 	if (o == NULL)
 		return NULL;
 	snprintf(text, sizeof text, "%04x:%04x", g->vendor & 0xffff, g->device & 0xffff);
@@ -156,30 +156,30 @@ static json_t *gpu(const struct p2s_gpu *g)
 static json_t *leg(const struct p2s_model *m, const struct p2s_leg *l)
 {
 	json_t *coverage = json_pack("{s:o, s:o, s:o}", "bytes", number_or_null(l->coverage_bytes), "of_bytes",
-	                             number_or_null(l->coverage_of_bytes), "max_handle", number_or_null(l->max_handle_bytes));
+								 number_or_null(l->coverage_of_bytes), "max_handle", number_or_null(l->max_handle_bytes));
 	json_t *detail = l->has_detail ? json_pack("{s:I, s:o, s:o}", "offset", (json_int_t)l->offset, "expected", hex(l->expected),
-	                                           "found", hex(l->found))
-	                               : json_null();
+											   "found", hex(l->found))
+								   : json_null();
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "leg", word(P2S_GROUP_LEG, l->leg), "mapping",
-	                 word(P2S_GROUP_MAPPING, l->mapping), "initiator", address(m, l->initiator), "verdict",
-	                 word(P2S_GROUP_VERDICT, l->verdict), "damage", word(P2S_GROUP_DAMAGE, l->damage), "bytes",
-	                 (json_int_t)l->bytes, "rounds", (json_int_t)l->rounds, "error_bound", number_or_null(l->error_bound_ppb),
-	                 "coverage", coverage, "detail", detail, "cuda_error", l->cuda_error != 0 ? json_integer(l->cuda_error) : json_null(),
-	                 "note", TEXT(l->note));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "leg", word(P2S_GROUP_LEG, l->leg),
+					 "mapping", word(P2S_GROUP_MAPPING, l->mapping), "initiator", address(m, l->initiator), "verdict",
+					 word(P2S_GROUP_VERDICT, l->verdict), "damage", word(P2S_GROUP_DAMAGE, l->damage), "bytes",
+					 (json_int_t)l->bytes, "rounds", (json_int_t)l->rounds, "error_bound", number_or_null(l->error_bound_ppb),
+					 "coverage", coverage, "detail", detail, "cuda_error",
+					 l->cuda_error != 0 ? json_integer(l->cuda_error) : json_null(), "note", TEXT(l->note));
 }
 
 static json_t *bandwidth(const struct p2s_bandwidth *b)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "ce_write", number_or_null(b->ce_write), "ce_read", number_or_null(b->ce_read),
-	                 "sm_store", number_or_null(b->sm_store), "sm_load", number_or_null(b->sm_load), "both_ways",
-	                 number_or_null(b->both_ways), "loaded", number_or_null(b->loaded));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "ce_write", number_or_null(b->ce_write), "ce_read",
+					 number_or_null(b->ce_read), "sm_store", number_or_null(b->sm_store), "sm_load", number_or_null(b->sm_load),
+					 "both_ways", number_or_null(b->both_ways), "loaded", number_or_null(b->loaded));
 }
 
 static json_t *latency(const struct p2s_latency *l)
 {
-	return json_pack("{s:o, s:o, s:o}", "write_issue_ns", number_or_null(l->write_issue_ns), "load_ns", number_or_null(l->load_ns),
-	                 "store_flag_ns", number_or_null(l->store_flag_ns));
+	return json_pack("{s:o, s:o, s:o}", "write_issue_ns", number_or_null(l->write_issue_ns), "load_ns",
+					 number_or_null(l->load_ns), "store_flag_ns", number_or_null(l->store_flag_ns));
 }
 
 static json_t *sizes(const struct p2s_size_row *rows, size_t count)
@@ -187,10 +187,11 @@ static json_t *sizes(const struct p2s_size_row *rows, size_t count)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(list, json_pack("{s:I, s:o, s:o, s:o, s:o}", "bytes", (json_int_t)rows[i].bytes, "p2p_bytes_per_s",
-		                                      number_or_null(rows[i].p2p_bytes_per_s), "p2p_ns", number_or_null(rows[i].p2p_ns),
-		                                      "staged_bytes_per_s", number_or_null(rows[i].staged_bytes_per_s), "staged_ns",
-		                                      number_or_null(rows[i].staged_ns)));
+		json_array_append_new(list,
+							  json_pack("{s:I, s:o, s:o, s:o, s:o}", "bytes", (json_int_t)rows[i].bytes, "p2p_bytes_per_s",
+										number_or_null(rows[i].p2p_bytes_per_s), "p2p_ns", number_or_null(rows[i].p2p_ns),
+										"staged_bytes_per_s", number_or_null(rows[i].staged_bytes_per_s), "staged_ns",
+										number_or_null(rows[i].staged_ns)));
 	return list;
 }
 
@@ -202,10 +203,11 @@ static json_t *pair(const struct p2s_model *m, const struct p2s_pair *p)
 	for (size_t i = 0; i < p->leg_count; i++)
 		json_array_append_new(legs, leg(m, &p->legs[i]));
 	o = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "src", address(m, p->src), "dst",
-	              address(m, p->dst), "path", state(P2S_GROUP_PATH, p->path), "nccl_path", state(P2S_GROUP_PATH, p->nccl_path), "verdict",
-	              word(P2S_GROUP_VERDICT, p->verdict), "transport", word(P2S_GROUP_TRANSPORT, p->transport), "score",
-	              int_or_null(p->score), "limit_bytes_per_s", number_or_null(p->limit_bytes_per_s), "bandwidth",
-	              bandwidth(&p->bandwidth), "latency", latency(&p->latency), "sizes", sizes(p->sizes, p->size_count), "legs", legs);
+				  address(m, p->dst), "path", state(P2S_GROUP_PATH, p->path), "nccl_path", state(P2S_GROUP_PATH, p->nccl_path),
+				  "verdict", word(P2S_GROUP_VERDICT, p->verdict), "transport", word(P2S_GROUP_TRANSPORT, p->transport), "score",
+				  int_or_null(p->score), "limit_bytes_per_s", number_or_null(p->limit_bytes_per_s), "bandwidth",
+				  bandwidth(&p->bandwidth), "latency", latency(&p->latency), "sizes", sizes(p->sizes, p->size_count), "legs",
+				  legs);
 	if (o == NULL)
 		return NULL;
 	json_object_set_new(o, "can_access", tristate(p->can_access));
@@ -216,8 +218,8 @@ static json_t *pair(const struct p2s_model *m, const struct p2s_pair *p)
 static json_t *staged(const struct p2s_model *m, const struct p2s_staged *s)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "a", address(m, s->a), "b", address(m, s->b), "verdict",
-	                 word(P2S_GROUP_VERDICT, s->verdict), "bandwidth", bandwidth(&s->bandwidth), "latency", latency(&s->latency), "sizes",
-	                 sizes(s->sizes, s->size_count));
+					 word(P2S_GROUP_VERDICT, s->verdict), "bandwidth", bandwidth(&s->bandwidth), "latency",
+					 latency(&s->latency), "sizes", sizes(s->sizes, s->size_count));
 }
 
 static json_t *consumer(const struct p2s_model *m, const struct p2s_consumer *c)
@@ -235,7 +237,7 @@ static json_t *consumer(const struct p2s_model *m, const struct p2s_consumer *c)
 		if (c->enforced_by[i][0] != '\0')
 			json_array_append_new(enforced, json_string(c->enforced_by[i]));
 	return json_pack("{s:o, s:o, s:o, s:o}", "allowed", tristate(c->allowed), "verdict", word(P2S_GROUP_VERDICT, c->verdict),
-	                 "failed_legs", failed, "enforced_by", enforced);
+					 "failed_legs", failed, "enforced_by", enforced);
 }
 
 json_t *p2s_emit_settings_json(const struct p2s_model *m)
@@ -245,9 +247,10 @@ json_t *p2s_emit_settings_json(const struct p2s_model *m)
 	for (size_t i = 0; i < m->setting_count; i++) {
 		const struct p2s_setting *s = &m->settings[i];
 
-		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:s, s:b, s:o}", "consumer", word(P2S_GROUP_CONSUMER, s->consumer),
-		                                      "kind", word(P2S_GROUP_SETTING, s->kind), "name", TEXT(s->name), "value", s->value,
-		                                      "applied", s->applied != 0, "why", TEXT(s->why)));
+		json_array_append_new(list,
+							  json_pack("{s:o, s:o, s:o, s:s, s:b, s:o}", "consumer", word(P2S_GROUP_CONSUMER, s->consumer),
+										"kind", word(P2S_GROUP_SETTING, s->kind), "name", TEXT(s->name), "value", s->value,
+										"applied", s->applied != 0, "why", TEXT(s->why)));
 	}
 	return list;
 }
@@ -276,8 +279,8 @@ static json_t *decision(const struct p2s_model *m, int32_t pass_untested)
 			json_array_append_new(island, address(m, *g));
 		json_array_append_new(islands, island);
 	}
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "gpus", gpus, "transport", word(P2S_GROUP_TRANSPORT, m->transport), "consumers",
-	                 consumers, "vetoes", vetoes, "islands", islands, "settings", p2s_emit_settings_json(m));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "gpus", gpus, "transport", word(P2S_GROUP_TRANSPORT, m->transport),
+					 "consumers", consumers, "vetoes", vetoes, "islands", islands, "settings", p2s_emit_settings_json(m));
 }
 
 static json_t *findings(const struct p2s_model *m)
@@ -290,9 +293,9 @@ static json_t *findings(const struct p2s_model *m)
 
 		p2s_emit_subject(m, f, subject, sizeof subject);
 		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:s, s:o}", "code", TEXT(f->code), "severity",
-		                                      word(P2S_GROUP_SEVERITY, f->severity), "confidence",
-		                                      word(P2S_GROUP_CONFIDENCE, f->confidence), "subject", subject, "evidence",
-		                                      evidence(f->evidence, f->evidence_count)));
+											  word(P2S_GROUP_SEVERITY, f->severity), "confidence",
+											  word(P2S_GROUP_CONFIDENCE, f->confidence), "subject", subject, "evidence",
+											  evidence(f->evidence, f->evidence_count)));
 	}
 	return list;
 }
@@ -312,8 +315,8 @@ static json_t *remedies(const struct p2s_model *m)
 				json_array_append_new(needs, json_stringn(at, n));
 			at += n + (at[n] == ',');
 		}
-		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o, s:o}", "code", TEXT(r->code), "effect", TEXT(r->effect), "needs",
-		                                      needs, "risk", TEXT(r->risk), "why", TEXT(r->why)));
+		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o, s:o}", "code", TEXT(r->code), "effect", TEXT(r->effect),
+											  "needs", needs, "risk", TEXT(r->risk), "why", TEXT(r->why)));
 	}
 	return list;
 }
@@ -326,9 +329,10 @@ static int32_t add_list(json_t *top, const char *key, json_t *list)
 
 json_t *p2s_emit_report(const struct p2s_model *m, int32_t pass_untested)
 {
-	json_t *top = json_pack("{s:i, s:{s:s}, s:b, s:o, s:o, s:b}", "schema", 1, "tool", "version", P2S_VERSION_TEXT, "simulated",
-	                        m->simulated != 0, "created_unix", m->created_unix > 0 ? json_integer(m->created_unix) : json_null(), "level",
-	                        word(P2S_GROUP_LEVEL, m->level), "deadline_hit", m->deadline_hit != 0);
+	json_t *top =
+		json_pack("{s:i, s:{s:s}, s:b, s:o, s:o, s:b}", "schema", 1, "tool", "version", P2S_VERSION_TEXT, "simulated",
+				  m->simulated != 0, "created_unix", m->created_unix > 0 ? json_integer(m->created_unix) : json_null(), "level",
+				  word(P2S_GROUP_LEVEL, m->level), "deadline_hit", m->deadline_hit != 0);
 	json_t *gpus = json_array();
 	json_t *pairs = json_array();
 	json_t *staged_list = json_array();
@@ -351,17 +355,19 @@ json_t *p2s_emit_report(const struct p2s_model *m, int32_t pass_untested)
 		return NULL;
 	}
 	ok &= add_list(top, "host", host(m));
-	ok &= add_list(top, "iommu", json_pack("{s:o, s:o, s:o}", "state", state(P2S_GROUP_IOMMU, m->iommu_state), "confidence",
-	                                       word(P2S_GROUP_CONFIDENCE, m->iommu_confidence), "evidence",
-	                                       evidence(m->iommu_evidence, m->iommu_evidence_count)));
+	ok &= add_list(top, "iommu",
+				   json_pack("{s:o, s:o, s:o}", "state", state(P2S_GROUP_IOMMU, m->iommu_state), "confidence",
+							 word(P2S_GROUP_CONFIDENCE, m->iommu_confidence), "evidence",
+							 evidence(m->iommu_evidence, m->iommu_evidence_count)));
 	ok &= add_list(top, "gpus", gpus);
 	ok &= add_list(top, "pairs", pairs);
 	ok &= add_list(top, "staged", staged_list);
 	ok &= add_list(top, "decision", decision(m, pass_untested));
 	ok &= add_list(top, "findings", findings(m));
 	ok &= add_list(top, "remedies", remedies(m));
-	ok &= add_list(top, "kept", json_pack("{s:b, s:o, s:o}", "hit", m->kept_hit != 0, "path", TEXT(m->kept_path), "reason",
-	                                      TEXT(m->kept_reason)));
+	ok &= add_list(
+		top, "kept",
+		json_pack("{s:b, s:o, s:o}", "hit", m->kept_hit != 0, "path", TEXT(m->kept_path), "reason", TEXT(m->kept_reason)));
 	ok &= add_list(top, "timing_ms", timing);
 	if (ok)
 		return top;

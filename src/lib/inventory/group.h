@@ -8,10 +8,10 @@
 #include "inventory/host_json.h"
 
 enum p2s_group {
-	P2S_GROUP_TESTABLE,  /* two or more */
-	P2S_GROUP_NONE,      /* no GPU bound to nvidia that this process may use */
-	P2S_GROUP_SINGLE,    /* one, and no other is bound to nvidia, or one by the caller's list */
-	P2S_GROUP_INVISIBLE  /* one, but the driver holds more that this process cannot open */
+	P2S_GROUP_TESTABLE, /* two or more */
+	P2S_GROUP_NONE,     /* no GPU bound to nvidia that this process may use */
+	P2S_GROUP_SINGLE,   /* one, and no other is bound to nvidia, or one by the caller's list */
+	P2S_GROUP_INVISIBLE /* one, but the driver holds more that this process cannot open */
 };
 
 /* 1 if this process may open /dev/nvidia<minor> for reading and writing. Asks for access, never opens. */
@@ -20,14 +20,14 @@ int32_t p2s_group_may_use(const struct p2s_fsroot *root, const struct p2s_seam *
 /* Sets ours, in_group and state of every GPU from driver, minors (where known) and device nodes. cuda_asked: the
  * driver's own list is known, so a GPU without an ordinal is one that this process cannot use. */
 enum p2s_group p2s_group_judge(const struct p2s_fsroot *root, const struct p2s_seam *seam, struct p2s_model *m,
-                               int32_t cuda_asked);
+							   int32_t cuda_asked);
 
 /* 1 if some, but not all, device nodes can be opened and nobody has told yet which GPUs they belong to. */
 int32_t p2s_group_unsure(const struct p2s_fsroot *root, const struct p2s_seam *seam, const struct p2s_model *m);
 
 /* Narrows in_group to the caller's list: addresses, UUIDs (or prefixes of at least "GPU-" and four characters), ordinals
- * (index among our GPUs in address order). NULL: no change. *pending (may be NULL) is set when a UUID cannot be resolved yet because
- * no driver was asked; with pending NULL that is an error. Returns 0, or E_CONFIG for an empty list, an unknown name,
+ * (index among our GPUs in address order). NULL: no change. *pending (may be NULL) is set when a UUID cannot be resolved yet
+ * because no driver was asked; with pending NULL that is an error. Returns 0, or E_CONFIG for an empty list, an unknown name,
  * a GPU named twice or one that is not ours. */
 int32_t p2s_group_narrow(struct p2s_model *m, const char *list, int32_t *pending, struct p2s_fault *fault);
 

@@ -19,8 +19,9 @@
 extern char **environ;
 
 /* What a helper may inherit. Everything that changes how CUDA behaves, injects code or writes files stays out. */
-static const char *const inherited[] = {"PATH=",   "HOME=",         "LD_LIBRARY_PATH=", "TMPDIR=",       "LANG=",         "LC_ALL=",
-                                        "XDG_CACHE_HOME=", "ASAN_OPTIONS=", "LSAN_OPTIONS=",    "UBSAN_OPTIONS=", "P2PSAFE_SIM_"};
+static const char *const inherited[] = {
+	"PATH=",           "HOME=",         "LD_LIBRARY_PATH=", "TMPDIR=",        "LANG=",       "LC_ALL=",
+	"XDG_CACHE_HOME=", "ASAN_OPTIONS=", "LSAN_OPTIONS=",    "UBSAN_OPTIONS=", "P2PSAFE_SIM_"};
 
 #define ENVIRONMENT_MAX 32
 

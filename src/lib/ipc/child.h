@@ -8,8 +8,8 @@
 #define P2S_CHILD_SOCKET 3 /* the descriptor the helper finds its socket on */
 
 /* Starts path with a socket on descriptor 3, /dev/null on 0..2, nothing else open, its own process group, default
- * signals, empty mask and a small environment. Returns 0 and pid, pidfd (-1 where the kernel has none) and our end of the socket, or an
- * errno value. */
+ * signals, empty mask and a small environment. Returns 0 and pid, pidfd (-1 where the kernel has none) and our end of the
+ * socket, or an errno value. */
 int p2s_child_start(const char *path, pid_t *pid, int *pidfd, int *sock);
 
 /* The kill and wait calls of a run. In simulated hosts kills may not be delivered for a while (host.json,
@@ -20,8 +20,8 @@ struct p2s_reaper {
 
 /* Sends SIGKILL to the group of pid. */
 void p2s_child_kill_group(const struct p2s_reaper *r, pid_t pid);
-/* Sends SIGKILL to one process, by pidfd where there is one. Without a pidfd a bare pid that is not our child is left alone: the
- * number may belong to somebody else by now. */
+/* Sends SIGKILL to one process, by pidfd where there is one. Without a pidfd a bare pid that is not our child is left alone:
+ * the number may belong to somebody else by now. */
 void p2s_child_kill(const struct p2s_reaper *r, int pidfd);
 /* 1 if the process behind the pidfd has ended, waiting until deadline_ns. */
 int32_t p2s_child_gone(int pidfd, uint64_t deadline_ns);

@@ -31,8 +31,8 @@ struct p2s_run_result {
 	int32_t cuda_asked;  /* the driver named at least one GPU */
 };
 
-/* Runs the helper over the GPUs of m with in_group set and fills m. Pairs must have been made. Every outcome is a result; returns
- * 1, or 0 when out of memory. Comes back by deadline_ns plus one second. */
+/* Runs the helper over the GPUs of m with in_group set and fills m. Pairs must have been made. Every outcome is a result;
+ * returns 1, or 0 when out of memory. Comes back by deadline_ns plus one second. */
 int32_t p2s_run(struct p2s_model *m, const struct p2s_run_args *args, struct p2s_run_result *result);
 
 #endif

@@ -19,7 +19,7 @@ static int32_t same(const char *name, const char *kept, const char *now, char *r
 }
 
 int32_t p2s_key_host_matches(const struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
-                             const struct p2s_request *request, char *reason, size_t cap)
+							 const struct p2s_request *request, char *reason, size_t cap)
 {
 	const char *library = request->cuda_library != NULL ? request->cuda_library : "";
 
@@ -37,17 +37,17 @@ int32_t p2s_key_host_matches(const struct p2s_record *r, const struct p2s_model 
 		return 0;
 	}
 	return same("boot", r->boot_id, host->boot_id, reason, cap) && same("kernel", r->kernel, m->kernel, reason, cap) &&
-	       same("driver version", r->driver_version, m->driver_version, reason, cap) &&
-	       same("driver flavour", r->driver_flavour, m->driver_flavour, reason, cap) &&
-	       same("driver parameters", r->driver_parameters, m->driver_parameters, reason, cap) &&
-	       same("driver module", r->module, host->module, reason, cap) &&
-	       same("command line", r->cmdline, host->cmdline, reason, cap) &&
-	       same("firmware", r->firmware, host->firmware, reason, cap) &&
-	       same("virtual machine", r->virtualization, m->virtualization, reason, cap);
+		   same("driver version", r->driver_version, m->driver_version, reason, cap) &&
+		   same("driver flavour", r->driver_flavour, m->driver_flavour, reason, cap) &&
+		   same("driver parameters", r->driver_parameters, m->driver_parameters, reason, cap) &&
+		   same("driver module", r->module, host->module, reason, cap) &&
+		   same("command line", r->cmdline, host->cmdline, reason, cap) &&
+		   same("firmware", r->firmware, host->firmware, reason, cap) &&
+		   same("virtual machine", r->virtualization, m->virtualization, reason, cap);
 }
 
 int32_t p2s_key_matches(const struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
-                        const struct p2s_request *request, char *reason, size_t cap)
+						const struct p2s_request *request, char *reason, size_t cap)
 {
 	struct p2s_model one;
 	struct p2s_record now;
@@ -92,10 +92,10 @@ uint64_t p2s_key_marker(const struct p2s_model *m, const struct p2s_host *host)
 	char text[8192];
 	size_t used = 0;
 
-	used += (size_t)snprintf(text, sizeof text, "%s|%s|%s|%.2000s|%s|", m->kernel, m->driver_version, host->firmware, host->cmdline,
-	                         m->virtualization);
+	used += (size_t)snprintf(text, sizeof text, "%s|%s|%s|%.2000s|%s|", m->kernel, m->driver_version, host->firmware,
+							 host->cmdline, m->virtualization);
 	for (size_t i = 0; i < m->gpu_count && used < sizeof text - 64; i++)
 		used += (size_t)snprintf(text + used, sizeof text - used, "%s %04x %s|", m->gpus[i].address, m->gpus[i].device,
-		                         m->gpus[i].domain_type);
+								 m->gpus[i].domain_type);
 	return p2s_record_hash(text, used);
 }

@@ -16,7 +16,8 @@ enum p2s_lock_result {
 };
 
 /* boot_id: of this boot. until_ns: our own patience; deadline_ns: what others may expect of us, both CLOCK_BOOTTIME. */
-enum p2s_lock_result p2s_lock_take(struct p2s_lock *lock, int dir, const char *boot_id, uint64_t until_ns, uint64_t deadline_ns);
+enum p2s_lock_result p2s_lock_take(struct p2s_lock *lock, int dir, const char *boot_id, uint64_t until_ns,
+								   uint64_t deadline_ns);
 /* Empties the file and lets go, also for copies of the descriptor that a fork made. */
 void p2s_lock_release(struct p2s_lock *lock);
 

@@ -65,8 +65,8 @@ static void gpu_from_model(struct p2s_record_gpu *to, const struct p2s_gpu *g)
 		snprintf(to->id, sizeof to->id, "%04x:%04x %04x:%04x", g->vendor, g->device, g->subsystem_vendor, g->subsystem_device);
 	for (int i = 0; i < P2S_BARS; i++)
 		if (g->bar_bytes[i] != 0)
-			used += (size_t)snprintf(to->bars + used, sizeof to->bars - used, "%s%d:%" PRIx64 "+%" PRIx64, used > 0 ? " " : "", i,
-			                         g->bar_start[i], g->bar_bytes[i]);
+			used += (size_t)snprintf(to->bars + used, sizeof to->bars - used, "%s%d:%" PRIx64 "+%" PRIx64, used > 0 ? " " : "",
+									 i, g->bar_start[i], g->bar_bytes[i]);
 	snprintf(to->domain_type, sizeof to->domain_type, "%s", g->domain_type[0] != '\0' ? g->domain_type : "-");
 	snprintf(to->uuid, sizeof to->uuid, "%s", g->uuid);
 	to->minor = g->minor;
@@ -84,7 +84,7 @@ static int32_t measured(const struct p2s_model *m)
 }
 
 int32_t p2s_record_from_model(struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
-                              const char *cuda_library)
+							  const char *cuda_library)
 {
 	int32_t map[P2S_MAX_GPUS];
 	size_t n = 0;
@@ -202,26 +202,26 @@ char *p2s_record_write(const struct p2s_record *r)
 	for (size_t i = 0; i < r->gpu_count; i++) {
 		const struct p2s_record_gpu *g = &r->gpus[i];
 
-		json_array_append_new(gpus, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:b}", "bdf", g->address, "id", g->id, "bars", g->bars,
-		                                      "domain_type", text_json(g->domain_type), "uuid", text_json(g->uuid), "minor",
-		                                      (int)g->minor, "tested", g->tested != 0));
+		json_array_append_new(gpus, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:b}", "bdf", g->address, "id", g->id, "bars",
+											  g->bars, "domain_type", text_json(g->domain_type), "uuid", text_json(g->uuid),
+											  "minor", (int)g->minor, "tested", g->tested != 0));
 	}
 	for (int32_t c = 0; c < P2S_CONSUMERS; c++)
 		if (c != P2PSAFE_CONSUMER_MULTICAST)
 			json_object_set_new(verdicts, c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c),
-			                    rows(r->verdict + c, r->gpu_count, P2S_CONSUMERS, 0));
+								rows(r->verdict + c, r->gpu_count, P2S_CONSUMERS, 0));
 	key = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "kernel", text_json(r->kernel), "boot_id",
-	                text_json(r->boot_id), "cmdline", text_json(r->cmdline), "firmware", text_json(r->firmware), "module",
-	                text_json(r->module), "driver_version", text_json(r->driver_version), "driver_flavour",
-	                text_json(r->driver_flavour), "driver_parameters", text_json(r->driver_parameters), "virtualization",
-	                text_json(r->virtualization), "cuda_library", text_json(r->cuda_library), "suite", P2S_RECORD_SUITE);
+					text_json(r->boot_id), "cmdline", text_json(r->cmdline), "firmware", text_json(r->firmware), "module",
+					text_json(r->module), "driver_version", text_json(r->driver_version), "driver_flavour",
+					text_json(r->driver_flavour), "driver_parameters", text_json(r->driver_parameters), "virtualization",
+					text_json(r->virtualization), "cuda_library", text_json(r->cuda_library), "suite", P2S_RECORD_SUITE);
 	top = json_pack("{s:i, s:s, s:s, s:b, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "record",
-	                P2S_RECORD_SCHEMA, "version", P2S_VERSION_TEXT, "level", p2s_word_name(P2S_GROUP_LEVEL, r->level), "simulated",
-	                r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "deadline_hit", r->deadline_hit != 0, "measured", r->measured != 0, "passes",
-	                (int)r->passes, "retries", (int)r->retries, "created_unix", (json_int_t)r->created_unix, "generation",
-	                (json_int_t)r->generation, "key", key, "gpus", gpus, "verdicts", verdicts, "paths",
-	                rows(r->path, r->gpu_count, 1, 1), "staged", rows(r->staged, r->gpu_count, 1, 0), "full", r->full_name,
-	                "full_hash", hex(r->full_hash));
+					P2S_RECORD_SCHEMA, "version", P2S_VERSION_TEXT, "level", p2s_word_name(P2S_GROUP_LEVEL, r->level),
+					"simulated", r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "deadline_hit",
+					r->deadline_hit != 0, "measured", r->measured != 0, "passes", (int)r->passes, "retries", (int)r->retries,
+					"created_unix", (json_int_t)r->created_unix, "generation", (json_int_t)r->generation, "key", key, "gpus",
+					gpus, "verdicts", verdicts, "paths", rows(r->path, r->gpu_count, 1, 1), "staged",
+					rows(r->staged, r->gpu_count, 1, 0), "full", r->full_name, "full_hash", hex(r->full_hash));
 	text = p2s_emit_dump(top, JSON_COMPACT);
 	json_decref(top);
 	if (text != NULL && strlen(text) > P2S_RECORD_MAX) {
@@ -253,7 +253,7 @@ static int32_t read_rows(const json_t *list, unsigned char *cells, size_t n, siz
 		for (size_t b = 0; b < n; b++) {
 			const char *at = digits ? NULL : strchr(letters + 1, line[b]);
 			unsigned char v = digits ? (unsigned char)(line[b] >= '0' && line[b] <= '7' ? line[b] - '0' : 0)
-			                         : (unsigned char)(at != NULL ? at - letters : P2PSAFE_VERDICT_UNTESTED);
+									 : (unsigned char)(at != NULL ? at - letters : P2PSAFE_VERDICT_UNTESTED);
 
 			cells[(a * n + b) * step] = v;
 		}
@@ -274,8 +274,8 @@ static int32_t read_gpus(struct p2s_record *r, const json_t *list)
 		TEXT(o, "domain_type", g->domain_type);
 		TEXT(o, "uuid", g->uuid);
 		g->minor = json_is_integer(minor) && json_integer_value(minor) >= 0 && json_integer_value(minor) < 256
-		               ? (int32_t)json_integer_value(minor)
-		               : -1;
+					   ? (int32_t)json_integer_value(minor)
+					   : -1;
 		g->tested = json_is_true(json_object_get(o, "tested"));
 		if (g->address[0] == '\0' || p2s_record_gpu(r, g->address) != (int32_t)i)
 			return 0;
@@ -289,11 +289,11 @@ static int32_t read_found(struct p2s_record *r, const json_t *top)
 
 	for (int32_t c = 0; c < P2S_CONSUMERS; c++)
 		if (c != P2PSAFE_CONSUMER_MULTICAST &&
-		    !read_rows(json_object_get(verdicts, c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c)), r->verdict + c,
-		               r->gpu_count, P2S_CONSUMERS, 0))
+			!read_rows(json_object_get(verdicts, c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c)), r->verdict + c,
+					   r->gpu_count, P2S_CONSUMERS, 0))
 			return 0;
 	return read_rows(json_object_get(top, "paths"), r->path, r->gpu_count, 1, 1) &&
-	       read_rows(json_object_get(top, "staged"), r->staged, r->gpu_count, 1, 0);
+		   read_rows(json_object_get(top, "staged"), r->staged, r->gpu_count, 1, 0);
 }
 
 static int32_t count_of(const json_t *top, const char *name)
@@ -310,8 +310,9 @@ static int32_t read_top(struct p2s_record *r, const json_t *top)
 	json_int_t created = json_integer_value(json_object_get(top, "created_unix"));
 	const char *hash = json_string_value(json_object_get(top, "full_hash"));
 
-	if (json_integer_value(json_object_get(top, "record")) != P2S_RECORD_SCHEMA || !json_is_object(key) || !json_is_array(gpus) ||
-	    json_array_size(gpus) == 0 || json_array_size(gpus) > P2S_MAX_GPUS || json_integer_value(json_object_get(key, "suite")) != P2S_RECORD_SUITE)
+	if (json_integer_value(json_object_get(top, "record")) != P2S_RECORD_SCHEMA || !json_is_object(key) ||
+		!json_is_array(gpus) || json_array_size(gpus) == 0 || json_array_size(gpus) > P2S_MAX_GPUS ||
+		json_integer_value(json_object_get(key, "suite")) != P2S_RECORD_SUITE)
 		return 0;
 	if (!allocate(r, json_array_size(gpus)))
 		return 0;

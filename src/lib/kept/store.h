@@ -11,8 +11,8 @@
 uint64_t p2s_store_highest(int dir);
 /* Reads the highest whole record into *r. Returns 1, or 0 with *why set. */
 int32_t p2s_store_newest(int dir, struct p2s_record *r, const char **why);
-/* Publishes r (and the full report's text, may be NULL) as the given generation. Returns 1 published, 0 somebody else was first, -1 it
- * could not be written. Sets r->generation, full_name and full_hash. */
+/* Publishes r (and the full report's text, may be NULL) as the given generation. Returns 1 published, 0 somebody else was
+ * first, -1 it could not be written. Sets r->generation, full_name and full_hash. */
 int32_t p2s_store_publish(int dir, struct p2s_record *r, uint64_t generation, const char *full);
 /* Publishes r again as another generation, keeping its full report. */
 int32_t p2s_store_republish(int dir, struct p2s_record *r, uint64_t generation);

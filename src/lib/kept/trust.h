@@ -8,8 +8,8 @@
 
 /* Opens a folder that may be trusted; -1 with *why set ("absent", "a link or no folder", ...). */
 int p2s_trust_dir(const char *path, const char **why);
-/* Reads a whole regular file of at most max bytes below dir (or by path, with dir AT_FDCWD). Returns malloc'd text with NUL behind
- * it, or NULL with *why set. check_owner 0: an operator's file, whose owner is not judged. */
+/* Reads a whole regular file of at most max bytes below dir (or by path, with dir AT_FDCWD). Returns malloc'd text with NUL
+ * behind it, or NULL with *why set. check_owner 0: an operator's file, whose owner is not judged. */
 char *p2s_trust_read(int dir, const char *name, size_t max, int32_t check_owner, size_t *len, const char **why);
 
 #endif

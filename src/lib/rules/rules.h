@@ -8,8 +8,8 @@
 
 /* The worse of two verdicts: CORRUPT, HANG, ERROR, UNTESTED (and anything unknown), UNSUPPORTED, DEGRADED, OK. */
 int32_t p2s_rules_worse(int32_t a, int32_t b);
-/* Verdict of one directed pair for one consumer; its failed legs are appended to *failed if that is not NULL. *oom is set to 1 when memory
- * ran out (the verdict stands). UNTESTED for consumers without a row. */
+/* Verdict of one directed pair for one consumer; its failed legs are appended to *failed if that is not NULL. *oom is set to 1
+ * when memory ran out (the verdict stands). UNTESTED for consumers without a row. */
 int32_t p2s_rules_consumer(const struct p2s_pair *pair, int32_t consumer, struct p2s_consumer *failed, int32_t *oom);
 /* 1 if the pair has a judged leg whose verdict proves damage: CORRUPT, HANG or ERROR in a leg that moves data. */
 int32_t p2s_rules_is_bad(int32_t verdict);
