@@ -4,6 +4,7 @@
 packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libpci-dev libnuma-dev)
 packages_test=(g++ clang make binutils libcmocka-dev python3 python3-pip python3-setuptools python3-wheel
 	abigail-tools)
+packages_qemu=(qemu-system-x86 busybox-static pciutils)
 
 say()
 {
@@ -43,6 +44,16 @@ install_packages()
 	fi
 	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
 	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
+}
+
+# A kernel for tests/qemu, kept in .cache/qemu. Tries once more with fresh package lists.
+fetch_kernel()
+{
+	python3 -B tests/qemu/kernel.py && return 0
+	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+		return 1
+	fi
+	apt-get update -qq && python3 -B tests/qemu/kernel.py
 }
 
 # configure_and_build FOLDER [CMAKE OPTIONS...]

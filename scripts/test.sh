@@ -7,6 +7,8 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 exec </dev/null
 
 install_packages "${packages_build[@]}" "${packages_test[@]}"
+say "a kernel for the tests in QEMU"
+{ install_packages "${packages_qemu[@]}" && fetch_kernel; } || say "without QEMU or a kernel: these tests will be skipped"
 jobs=$(nproc)
 run_tests=(ctest --output-on-failure --no-tests=error -j "$jobs")
 
@@ -17,7 +19,14 @@ CC=clang CXX=clang++ configure_and_build build-clang -DP2PSAFE_WERROR=ON
 say "gcc with AddressSanitizer and UndefinedBehaviorSanitizer"
 CC=gcc CXX=g++ configure_and_build build-asan -DP2PSAFE_WERROR=ON -DP2PSAFE_SANITIZE=ON
 
+# run_in FOLDER: all tests of a build, and how many of them could not run here.
+run_in()
+{
+	"${run_tests[@]}" --test-dir "$1" | tee "$1/tests.log"
+	say "$1: $(grep -c '\*\*\*Skipped' "$1/tests.log" || true) tests skipped"
+}
+
 say "tests of the sanitized build"
-"${run_tests[@]}" --test-dir build-asan
+run_in build-asan
 say "tests of the gcc build"
-"${run_tests[@]}" --test-dir build-gcc
+run_in build-gcc

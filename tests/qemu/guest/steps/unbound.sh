@@ -1,0 +1,2 @@
+# As the kernel started: no driver claims the GPUs.
+look unbound
