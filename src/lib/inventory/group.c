@@ -62,6 +62,14 @@ static void count_nodes(const struct p2s_fsroot *root, const struct p2s_seam *se
 	p2s_fsroot_names_free(names, count);
 }
 
+int32_t p2s_group_nodes(const struct p2s_fsroot *root, const struct p2s_seam *seam)
+{
+	struct nodes n;
+
+	count_nodes(root, seam, &n);
+	return (int32_t)n.openable;
+}
+
 /* A GPU whose minor number nobody has told yet. */
 static int32_t ours_by_count(const struct p2s_gpu *g, const struct nodes *n, size_t bound, int32_t cuda_asked)
 {

@@ -31,6 +31,9 @@ int32_t p2s_group_unsure(const struct p2s_fsroot *root, const struct p2s_seam *s
  * a GPU named twice or one that is not ours. */
 int32_t p2s_group_narrow(struct p2s_model *m, const char *list, int32_t *pending, struct p2s_fault *fault);
 
+/* Device nodes of GPUs that this process may open. */
+int32_t p2s_group_nodes(const struct p2s_fsroot *root, const struct p2s_seam *seam);
+
 size_t p2s_group_size(const struct p2s_model *m);
 
 #endif

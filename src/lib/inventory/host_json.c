@@ -87,6 +87,14 @@ static int32_t read_key(const char *key, const json_t *v, struct p2s_seam *seam,
 		memcpy(seam->log_state, word, strlen(word) + 1);
 		return 0;
 	}
+	if (strcmp(key, "cpuid_signature") == 0) {
+		const char *word = json_string_value(v);
+
+		if (word == NULL || strlen(word) >= sizeof seam->cpuid_signature)
+			return bad(fault, dir, key, "a string of at most twelve characters");
+		memcpy(seam->cpuid_signature, word, strlen(word) + 1);
+		return 0;
+	}
 	if (strcmp(key, "shm_bytes") == 0 || strcmp(key, "ignore_sigkill_ms") == 0) {
 		if (!json_is_integer(v) || json_integer_value(v) < 0)
 			return bad(fault, dir, key, "a whole number, not negative");

@@ -14,6 +14,7 @@ struct p2s_seam {
 	char log_state[16];           /* readable, denied, absent */
 	uint64_t ignore_sigkill_ms;   /* kills are not delivered for this long after the start of the run */
 	uint64_t shm_bytes;
+	char cpuid_signature[13];       /* what the CPU instruction would show of the hypervisor; "" nothing */
 	signed char access[P2S_MINORS]; /* 1 rw, 0 none, -1 by existence of root/dev/nvidia<minor> */
 };
 

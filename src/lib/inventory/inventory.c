@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "core/bdf.h"
+#include "inventory/gpu_facts.h"
 
 #define NVIDIA 0x10deu
 #define DEVICES "/sys/bus/pci/devices"
-#define FLAG_64BIT 0x100000u /* IORESOURCE_MEM_64 */
 
 int32_t p2s_inventory_bound(const struct p2s_gpu *g)
 {
@@ -86,26 +86,10 @@ static void read_bars(const struct p2s_fsroot *root, struct p2s_gpu *g)
 {
 	char path[128];
 	char text[4096];
-	char *save = NULL;
-	uint64_t flags0 = 0;
-	int i = 0;
 
 	snprintf(path, sizeof path, DEVICES "/%s/resource", g->address);
-	if (p2s_fsroot_read(root, path, text, sizeof text, NULL, NULL) != P2S_READ_OK)
-		return;
-	for (char *line = strtok_r(text, "\n", &save); line != NULL && i < P2S_BARS; line = strtok_r(NULL, "\n", &save), i++) {
-		unsigned long long start, end, flags;
-
-		if (sscanf(line, "%llx %llx %llx", &start, &end, &flags) != 3)
-			return;
-		if (i == 0)
-			flags0 = flags;
-		if (end > start) {
-			g->bar_start[i] = start;
-			g->bar_bytes[i] = end - start + 1;
-		}
-	}
-	g->bar1_bytes = g->bar_bytes[flags0 & FLAG_64BIT ? 2 : 1];
+	if (p2s_fsroot_read(root, path, text, sizeof text, NULL, NULL) == P2S_READ_OK)
+		p2s_gpu_facts_resource(text, g);
 }
 
 static void read_rest(const struct p2s_fsroot *root, struct p2s_gpu *g, enum p2s_scope scope)
@@ -119,6 +103,7 @@ static void read_rest(const struct p2s_fsroot *root, struct p2s_gpu *g, enum p2s
 		snprintf(g->domain_type, sizeof g->domain_type, "%.23s", text);
 	if (scope == P2S_SCOPE_BOUND)
 		return;
+	p2s_gpu_facts_read(root, g);
 	snprintf(path, sizeof path, DEVICES "/%s/numa_node", g->address);
 	if (p2s_fsroot_line(root, path, text, sizeof text) == P2S_READ_OK) {
 		char *end;
