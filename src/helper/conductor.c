@@ -137,6 +137,7 @@ static void finish(struct p2s_run *run, int32_t status, const char *text)
 	struct p2s_lib_done done = {.status = status};
 
 	p2s_workers_end(run);
+	p2s_klog_finish(run);
 	p2s_link_timing(run, "total", run->start_ns);
 	snprintf(done.text, sizeof done.text, "%s", text);
 	atomic_store(&run->finishing, 1);
@@ -154,6 +155,10 @@ static const char *reason(struct p2s_run *run, uint32_t a, uint32_t b)
 		return "stopped for safety";
 	if (atomic_load(&run->deadline))
 		return "deadline";
+	if (atomic_load(&way->fault))
+		return "an IOMMU fault of this pair was logged";
+	if (atomic_load(&run->faulted) && atomic_load(&run->corrupt))
+		return "stopped because an IOMMU fault was logged";
 	if (atomic_load(&way->bad))
 		return "this pair failed over another mapping";
 	if (way->clean && atomic_load(&run->corrupt))
@@ -249,6 +254,8 @@ static void test(struct p2s_run *run)
 		finish(run, P2S_DONE_FAILED, "workers could not be started");
 		return;
 	}
+	p2s_klog_join(run);
+	p2s_klog_refuse(run);
 	if (!p2s_setup_init(run)) {
 		finish(run, P2S_DONE_NO_DRIVER, "the driver cannot be used");
 		return;
@@ -273,7 +280,7 @@ int p2s_conductor_main(void)
 	if (getpgrp() != getpid())
 		setpgid(0, 0);
 	run.start_ns = p2s_now_ns();
-	run.sim_fd = run.host_fd = -1;
+	run.sim_fd = run.host_fd = run.kmsg_fd = -1;
 	run.risk_answer = -1;
 	run.progress_phase = "";
 	run.side[0].sock = run.side[1].sock = -1;
@@ -287,9 +294,11 @@ int p2s_conductor_main(void)
 	if (run.ask.mode == P2S_MODE_TEST) {
 		if (run.has_cuda)
 			p2s_workers_prepare(&run);
+		p2s_klog_start(&run);
 		p2s_workers_start_sides(&run);
 		test(&run);
 	} else {
+		p2s_klog_start(&run);
 		p2s_workers_start_sides(&run);
 		p2s_workers_join_side(&run, 0);
 		finish(&run, P2S_DONE_COMPLETE, "");

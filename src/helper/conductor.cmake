@@ -1,4 +1,4 @@
 # The conductor and the small roles beside it. See CMakeLists.txt.
 list(APPEND P2PSAFE_HELPER_SOURCES
   main.c conductor.c conductor_chan.c conductor_link.c conductor_setup.c conductor_workers.c
-  host_worker.c judge.c legs.c legs_first.c legs_move.c legs_order.c legs_staged.c nvml_worker.c schedule.c spawn.c)
+  host_worker.c judge.c klog.c klog_source.c legs.c legs_first.c legs_move.c legs_order.c legs_staged.c nvml_worker.c schedule.c spawn.c)

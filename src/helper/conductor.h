@@ -9,6 +9,7 @@
 
 #include "core/model.h"
 #include "helper/judge.h"
+#include "helper/klog.h"
 #include "helper/ops.h"
 #include "helper/spawn.h"
 #include "ipc/proto.h"
@@ -95,6 +96,7 @@ struct p2s_way { /* a directed pair */
 	int first_done;
 	int clean;      /* first contact was clean */
 	atomic_int bad; /* some leg was CORRUPT, HANG or ERROR */
+	atomic_int fault;   /* an IOMMU fault of this pair was logged */
 	int32_t verdict[16][P2S_M_COUNT];
 };
 
@@ -116,6 +118,8 @@ struct p2s_run {
 	uint32_t tested_count;
 	int simulated;
 	int sim_fd;
+	int kmsg_fd; /* simulated: what the kernel logs during the test; workers append to it */
+	struct p2s_klog *klog; /* NULL: not read */
 	int host_fd;   /* shared memory of the staged path */
 	int has_cuda;  /* a simulated host with cuda.json, or a real one */
 	char dir[512]; /* of the helper */
@@ -141,6 +145,7 @@ struct p2s_run {
 	atomic_int stopped;           /* for safety: nothing risky is started any more */
 	atomic_int deadline;          /* something was left out for lack of time */
 	atomic_int corrupt;           /* some pair was CORRUPT */
+	atomic_int faulted;  /* an IOMMU fault was logged during the test */
 	atomic_uint_fast64_t counter; /* of keys */
 	atomic_uint progress_done;
 	uint32_t progress_of;

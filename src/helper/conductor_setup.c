@@ -32,10 +32,13 @@ static void *each_thread(void *arg)
 {
 	struct each *e = arg;
 
-	if (e->gpu_task != NULL)
+	if (e->gpu_task != NULL) {
 		e->gpu_task(e->run, e->a, e->kind);
-	else
-		e->pair_task(e->run, e->a, e->b);
+		return NULL;
+	}
+	p2s_klog_round(e->run, e->a, e->b, 1);
+	e->pair_task(e->run, e->a, e->b);
+	p2s_klog_round(e->run, e->a, e->b, 0);
 	return NULL;
 }
 
@@ -205,13 +208,19 @@ int p2s_setup_init(struct p2s_run *run)
 	struct init_seen seen = {.driver = P2S_DRIVER_OK};
 	uint64_t now = p2s_now_ns();
 	uint64_t left = run->stop_ns > now ? run->stop_ns - now : 0;
+	int posted[P2S_MAX_GPUS];
 
+	/* One that must not be tested gets no context either. */
+	for (uint32_t i = 0; i < run->tested_count; i++)
+		posted[i] = !atomic_load(&run->gpu[run->tested[i]].out);
 	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++) {
 		for (uint32_t i = 0; i < run->tested_count; i++) {
 			struct p2s_device *d = &run->gpu[run->tested[i]];
 			/* Contexts of many GPUs that nobody keeps initialised take seconds each. */
 			struct p2s_op_request req = {.op = P2S_OP_INIT, .timeout_ns = FIRST_LAUNCH_NS};
 
+			if (!posted[i])
+				continue;
 			snprintf(req.text, sizeof req.text, "%s", d->address);
 			p2s_chan_post(run, &d->chan[kind], &req, d->chan[kind].page_fd);
 			d->chan[kind].wait_until_ns = now + left / 4 * 3;
@@ -219,7 +228,8 @@ int p2s_setup_init(struct p2s_run *run)
 	}
 	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++)
 		for (uint32_t i = 0; i < run->tested_count; i++)
-			take_init(run, run->tested[i], kind, &seen);
+			if (posted[i])
+				take_init(run, run->tested[i], kind, &seen);
 	if (!seen.ok && seen.driver != P2S_DRIVER_OK) {
 		send_driver(run, seen.cuda_version, seen.driver, seen.text);
 		return 0;
@@ -228,6 +238,8 @@ int p2s_setup_init(struct p2s_run *run)
 	for (uint32_t i = 0; i < run->tested_count; i++) {
 		uint32_t g = run->tested[i];
 
+		if (!posted[i])
+			continue;
 		if (!run->gpu[g].inited[P2S_CHAN_GPU] && atomic_load(&run->deadline)) {
 			p2s_run_drop_gpu(run, g, 0, "the deadline came before its context"); /* which says nothing about the GPU */
 			continue;

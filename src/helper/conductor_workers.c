@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define FIRST_FD 4 /* first socket of a worker */
+#define KMSG_FD 101 /* the simulator's kernel log */
 #define SIM_FD 100 /* the simulator's shared memory */
 #define QUIT_NS (500 * P2S_MS)
 #define HOST_NS (3 * P2S_SEC)
@@ -73,6 +74,9 @@ static void build_env(const struct p2s_run *run, struct environment *e)
 		add_env(e, "P2PSAFE_SIM_HOST", run->ask.host_dir);
 		snprintf(number, sizeof number, "%d", SIM_FD);
 		add_env(e, "P2PSAFE_SIM_FD", number);
+		snprintf(number, sizeof number, "%d", KMSG_FD);
+		if (run->kmsg_fd >= 0)
+			add_env(e, "P2PSAFE_SIM_KMSG_FD", number);
 		return;
 	}
 	if (libraries != NULL && libraries[0] != '\0')
@@ -107,10 +111,13 @@ static struct p2s_proc *start(struct p2s_run *run, const char *role, const char 
 		ok &= socks[i] >= 0;
 	}
 	what.fd_count = count;
-	if (run->sim_fd >= 0 && count < P2S_PROC_FDS) {
-		fds[count] = run->sim_fd;
-		as[count] = SIM_FD;
-		what.fd_count++;
+	if (run->sim_fd >= 0 && what.fd_count < P2S_PROC_FDS) {
+		fds[what.fd_count] = run->sim_fd;
+		as[what.fd_count++] = SIM_FD;
+	}
+	if (run->kmsg_fd >= 0 && what.fd_count < P2S_PROC_FDS) {
+		fds[what.fd_count] = run->kmsg_fd;
+		as[what.fd_count++] = KMSG_FD;
 	}
 	pthread_mutex_lock(&run->proc_lock);
 	if (ok) {
@@ -183,8 +190,15 @@ static int start_group(struct p2s_run *run, const char *role, const struct envir
 
 void p2s_workers_prepare(struct p2s_run *run)
 {
-	if (run->ask.host_dir[0] != '\0')
-		run->sim_fd = memfd_create("p2psafe-sim", MFD_CLOEXEC);
+	if (run->ask.host_dir[0] == '\0')
+		return;
+	run->sim_fd = memfd_create("p2psafe-sim", MFD_CLOEXEC);
+	/* All workers share one description of the log, so that what they append never overlaps. */
+	run->kmsg_fd = memfd_create("p2psafe-kmsg", MFD_CLOEXEC);
+	if (run->kmsg_fd >= 0 && fcntl(run->kmsg_fd, F_SETFL, O_APPEND) != 0) {
+		close(run->kmsg_fd);
+		run->kmsg_fd = -1;
+	}
 }
 
 int p2s_workers_start(struct p2s_run *run)

@@ -8,6 +8,7 @@
 
 int p2s_run_may_start(struct p2s_run *run)
 {
+	p2s_klog_drain(run); /* it may forbid to go on */
 	if (atomic_load(&run->stopped))
 		return 0;
 	if (p2s_now_ns() < run->stop_ns)

@@ -189,6 +189,13 @@ static int first_store(const struct p2s_lane *lane, int look_around)
 	return p2s_trial_end(&t);
 }
 
+/* Did the step before make an IOMMU complain? That is as bad as wrong bytes, also where the bytes are right. */
+static int fault_logged(const struct p2s_lane *lane)
+{
+	p2s_klog_drain(lane->run);
+	return atomic_load(&p2s_run_way(lane->run, lane->a, lane->b)->fault);
+}
+
 static int small_leg(const struct p2s_lane *lane, int32_t leg, enum p2s_engine by, uint64_t bytes)
 {
 	struct p2s_trial t;
@@ -196,7 +203,7 @@ static int small_leg(const struct p2s_lane *lane, int32_t leg, enum p2s_engine b
 	p2s_trial_begin(&t, lane, leg);
 	t.quiet = 1;
 	p2s_step_transfer(&t, by, 0, AREA, SECOND_OFF, bytes, 1);
-	return p2s_trial_end(&t);
+	return p2s_trial_end(&t) && !fault_logged(lane);
 }
 
 /* All of first contact over the first mapping. Returns 1 if clean. */
@@ -204,15 +211,19 @@ static int whole_contact(const struct p2s_lane *lane)
 {
 	struct p2s_run *run = lane->run;
 
-	if (!first_store(lane, 1)) {
+	int clean = first_store(lane, 1);
+	int fault = fault_logged(lane);
+
+	if (!clean || fault) {
 		/* One message more, to name the damage: does a flag come through at all? */
-		if (p2s_run_way(run, lane->a, lane->b)->verdict[P2PSAFE_LEG_SM_STORE][lane->m] == P2PSAFE_VERDICT_CORRUPT &&
+		if ((fault ||
+		     p2s_run_way(run, lane->a, lane->b)->verdict[P2PSAFE_LEG_SM_STORE][lane->m] == P2PSAFE_VERDICT_CORRUPT) &&
 		    p2s_run_may_start(run) && p2s_lane_alive(lane))
 			p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, 1, 0);
 		return 0;
 	}
 	return small_leg(lane, P2PSAFE_LEG_SM_STORE, P2S_BY_STORE, SECOND_BYTES) &&
-	       p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, 1, 1) &&
+	       p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, 1, 1) && !fault_logged(lane) &&
 	       small_leg(lane, P2PSAFE_LEG_CE_WRITE, P2S_BY_CE_WRITE, SECOND_BYTES) &&
 	       small_leg(lane, P2PSAFE_LEG_SM_LOAD, P2S_BY_LOAD, 16) &&
 	       small_leg(lane, P2PSAFE_LEG_CE_READ, P2S_BY_CE_READ, SECOND_BYTES) &&
@@ -237,7 +248,9 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 				atomic_store(&run->stopped, 1);
 			return;
 		}
+		p2s_klog_contact(run, a, b);
 		clean = done || only_store ? first_store(&lane, !done) : whole_contact(&lane);
+		clean = clean && !fault_logged(&lane);
 		done = 1;
 		if (clean)
 			restore_canaries(run, a, b, number_of(m));
@@ -246,6 +259,7 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 		if (only_store)
 			break;
 	}
+	p2s_klog_contact(run, a, a);
 	way->clean = done && clean && !only_store;
 }
 

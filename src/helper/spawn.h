@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define P2S_PROC_FDS 65 /* sockets of one worker and the simulator's memory */
+#define P2S_PROC_FDS 66 /* sockets of one worker, the simulator's memory and its kernel log */
 
 struct p2s_proc {
 	pid_t pid; /* 0: never started or already reaped */
