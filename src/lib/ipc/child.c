@@ -8,6 +8,7 @@
 #include <spawn.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,11 +26,16 @@ static const char *const inherited[] = {
 
 #define ENVIRONMENT_MAX 32
 
-/* Pointers into the caller's environment: nothing is copied, nothing changed. */
+/* Pointers into the caller's environment: nothing is copied, nothing changed. A program that was started with more rights than
+ * its user has (setuid, file capabilities) hands on nothing: the user chose these values, and after such a program has made its new
+ * rights complete the dynamic linker of a child would trust LD_LIBRARY_PATH again. */
 static void pick_environment(char **out)
 {
 	size_t n = 0;
 
+	out[0] = NULL;
+	if (getauxval(AT_SECURE) != 0)
+		return;
 	for (char **e = environ; e != NULL && *e != NULL && n < ENVIRONMENT_MAX - 1; e++)
 		for (size_t i = 0; i < sizeof inherited / sizeof inherited[0]; i++)
 			if (strncmp(*e, inherited[i], strlen(inherited[i])) == 0) {
