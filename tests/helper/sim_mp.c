@@ -214,7 +214,7 @@ static void tear(void *arg)
 	args[5] = 5;
 	args[6] = 6;
 	args[7] = 500;
-	args[8] = 200000000;
+	args[8] = UINT64_C(20000000000); /* a busy machine may keep the writer waiting */
 	args[9] = UINT64_C(1) << 40;
 	a.ctl->go.word = b.ctl->go.word = 1;
 	args[0] = (uint64_t)(uintptr_t)b.ctl;
