@@ -10,6 +10,7 @@
 #include "iommu/iommu.h"
 #include "ipc/codec.h"
 #include "ipc/proto.h"
+#include "rules/explain.h"
 #include "rules/rules.h"
 
 int32_t p2s_answer_oom(struct p2s_session *s)
@@ -162,6 +163,22 @@ int32_t p2s_answer_group_sure(struct p2s_session *s, struct p2s_model *m, enum p
 	return ok ? p2s_answer_group(s, m, 0, group) : p2s_answer_oom(s);
 }
 
+/* A look at a machine whose GPUs have no nvidia driver still says what lies between them. They stay outside the group. */
+static int32_t make_pairs(struct p2s_model *m, int32_t mode)
+{
+	int32_t made;
+
+	for (size_t i = 0; i < m->gpu_count; i++)
+		if (mode != P2S_MODE_PROBE || p2s_inventory_bound(&m->gpus[i]))
+			return p2s_model_make_pairs(m);
+	for (size_t i = 0; i < m->gpu_count; i++)
+		m->gpus[i].in_group = 1;
+	made = p2s_model_make_pairs(m);
+	for (size_t i = 0; i < m->gpu_count; i++)
+		m->gpus[i].in_group = 0;
+	return made;
+}
+
 int32_t p2s_answer_run(struct p2s_session *s, struct p2s_model *m, int32_t mode, p2s_risk_fn risk, void *user,
                        struct p2s_run_result *result)
 {
@@ -172,7 +189,7 @@ int32_t p2s_answer_run(struct p2s_session *s, struct p2s_model *m, int32_t mode,
 	args.risk = risk;
 	args.user = user;
 	memset(result, 0, sizeof *result);
-	if (!p2s_model_make_pairs(m) || !p2s_run(m, &args, result))
+	if (!make_pairs(m, mode) || !p2s_run(m, &args, result))
 		return p2s_answer_oom(s);
 	/* The driver named minors and UUIDs: now it can be said whose GPUs these are. */
 	if (result->cuda_asked || minors_known(m)) {
@@ -189,6 +206,9 @@ int32_t p2s_answer_finish(struct p2s_session *s, struct p2s_model *m, const stru
 	int32_t pass = (s->request.flags & P2PSAFE_FLAG_PASS_UNTESTED) != 0;
 
 	if (!p2s_rules_judge(m, kept) || !p2s_choose(m))
+		return p2s_answer_oom(s);
+	/* A kept answer reads its findings back: what is missing here was looked at then. */
+	if (kept == NULL && !p2s_rules_explain(m))
 		return p2s_answer_oom(s);
 	p2s_choose_ordinals(m, s->request.visible, s->request.device_order);
 	if (!p2s_emit_settings(m, pass) || !p2s_model_add_timing(m, "total", (p2s_now_ns() - s->start_ns) / 1000000))

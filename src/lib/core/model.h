@@ -126,8 +126,9 @@ struct p2s_remedy {
 	char code[16];
 	char effect[16]; /* applies, no_effect, forbidden, already_on */
 	char needs[96];  /* comma-separated */
-	char risk[160];
-	char why[320];
+	char what[1024]; /* what to do */
+	char risk[256];
+	char why[448];
 };
 
 struct p2s_setting {

@@ -315,8 +315,9 @@ static json_t *remedies(const struct p2s_model *m)
 				json_array_append_new(needs, json_stringn(at, n));
 			at += n + (at[n] == ',');
 		}
-		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o, s:o}", "code", TEXT(r->code), "effect", TEXT(r->effect),
-											  "needs", needs, "risk", TEXT(r->risk), "why", TEXT(r->why)));
+		json_array_append_new(list,
+		                      json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "code", TEXT(r->code), "effect", TEXT(r->effect), "needs",
+		                                needs, "what", TEXT(r->what), "risk", TEXT(r->risk), "why", TEXT(r->why)));
 	}
 	return list;
 }

@@ -275,6 +275,7 @@ static int32_t read_remedy(const json_t *o, struct p2s_model *m)
 	memset(r, 0, sizeof *r);
 	TEXT(o, "code", r->code);
 	TEXT(o, "effect", r->effect);
+	TEXT(o, "what", r->what);
 	TEXT(o, "risk", r->risk);
 	TEXT(o, "why", r->why);
 	json_array_foreach(json_object_get(o, "needs"), i, need) {

@@ -1,0 +1,134 @@
+/* What the kernel log says beside IOMMU faults. An Xid 43, 45 or 109 of our own killed worker is no evidence. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rules/about.h"
+
+static void say(const struct p2s_about *a, struct p2s_claim *c)
+{
+	c->gpu = a->event->gpu;
+	P2S_SAY(c->value[0], "%s", a->event->text);
+}
+
+static int32_t own_end(const struct p2s_log_event *e)
+{
+	return e->own_pid && (e->xid == 43 || e->xid == 45 || e->xid == 109);
+}
+
+/* NVLink errors of the Xid catalog. */
+static int32_t of_nvlink(int32_t xid)
+{
+	return xid == 74 || xid == 136 || xid == 137 || (xid >= 144 && xid <= 150) || xid == 155;
+}
+
+int32_t p2s_find_xid_grave(const struct p2s_about *a, struct p2s_claim *c)
+{
+	if (!p2s_log_is_grave(a->event) || of_nvlink(a->event->xid) || own_end(a->event))
+		return 0;
+	say(a, c);
+	if (a->event->recovery > P2S_RECOVERY_NONE)
+		P2S_SAY(c->value[1], "; the driver asks for: %s", p2s_log_recovery_text(a->event->recovery));
+	return 1;
+}
+
+int32_t p2s_find_xid_nvlink(const struct p2s_about *a, struct p2s_claim *c)
+{
+	const struct p2s_log_event *e = a->event;
+
+	if (p2s_log_class(e->kind) != P2S_LOG_CLASS_XID || !of_nvlink(e->xid))
+		return 0;
+	say(a, c);
+	/* Of the others some are only told: the line says so. */
+	if (e->xid != 74 && strstr(e->text, "Nonfatal") != NULL)
+		c->severity = P2PSAFE_SEVERITY_WARNING;
+	return 1;
+}
+
+int32_t p2s_find_xid_other(const struct p2s_about *a, struct p2s_claim *c)
+{
+	const struct p2s_log_event *e = a->event;
+
+	if (p2s_log_class(e->kind) != P2S_LOG_CLASS_XID || p2s_log_is_grave(e) || of_nvlink(e->xid) || own_end(e) || e->xid == 154)
+		return 0;
+	say(a, c);
+	if (!e->in_test)
+		c->severity = P2PSAFE_SEVERITY_INFO;
+	return 1;
+}
+
+int32_t p2s_find_bar_no_space_log(const struct p2s_about *a, struct p2s_claim *c)
+{
+	if (a->event->kind != P2S_LOG_BAR_NO_SPACE || a->event->gpu < 0)
+		return 0;
+	/* Only the frame-buffer window matters: "BAR 1" since 6.10, "BAR 1" before too; a bridge window is not a GPU's. */
+	if (strstr(a->event->text, "BAR 1") == NULL)
+		return 0;
+	say(a, c);
+	return 1;
+}
+
+/* The line names an address and no GPU: the GPU is the one whose window begins there or holds it. */
+int32_t p2s_find_bar_unaligned(const struct p2s_about *a, struct p2s_claim *c)
+{
+	const struct p2s_log_event *e = a->event;
+
+	if (e->kind != P2S_LOG_NVRM_BAR1_UNALIGNED)
+		return 0;
+	say(a, c);
+	c->gpu = e->owner >= 0 ? e->owner : e->gpu;
+	P2S_SAY(c->value[1], "0x%" PRIx64, e->fault_address);
+	P2S_SAY(c->value[2], "0x%" PRIx64, e->flags);
+	return 1;
+}
+
+static int32_t is_boot_failure(int32_t kind)
+{
+	return kind == P2S_LOG_NVRM_FSP_ERROR || kind == P2S_LOG_NVRM_FSP_BOOT || kind == P2S_LOG_NVRM_GSP_BOOT ||
+		   kind == P2S_LOG_NVRM_WPR2 || kind == P2S_LOG_NVRM_INIT_FAILED;
+}
+
+/* A GPU that works now has been started since. */
+static int32_t works(const struct p2s_model *m, int32_t gpu)
+{
+	struct p2s_tally t = p2s_about_tally(m, gpu);
+
+	return gpu >= 0 && t.pairs > t.untested;
+}
+
+int32_t p2s_find_boot_failed(const struct p2s_about *a, struct p2s_claim *c)
+{
+	const struct p2s_log_event *e = a->event;
+
+	if (!is_boot_failure(e->kind) || works(a->m, e->gpu) || (e->gpu < 0 && !p2s_about_has(a->m, "DRIVER_NO_DEVICE")))
+		return 0;
+	say(a, c);
+	if (e->kind == P2S_LOG_NVRM_FSP_ERROR && e->flags != 0)
+		P2S_SAY(c->value[1], " (firmware error 0x%" PRIx64 ")", e->flags);
+	else if (e->kind == P2S_LOG_NVRM_WPR2)
+		P2S_SAY(c->value[1], " (an earlier start failed: the GPU needs a reset or a power cycle)");
+	return 1;
+}
+
+/* Firmware lines often name no GPU: then all that did not start are meant. */
+int32_t p2s_find_boot_failed_identity(const struct p2s_about *a, struct p2s_claim *c)
+{
+	const struct p2s_gpu *g = &a->m->gpus[a->gpu];
+	const struct p2s_log_event *fsp = NULL;
+	int32_t failed = g->state == P2PSAFE_GPU_STATE_FAILED;
+
+	if (strcmp(g->domain_type, "identity") != 0 || works(a->m, a->gpu))
+		return 0;
+	for (size_t i = 0; i < a->m->facts.log_count; i++) {
+		const struct p2s_log_event *e = &a->m->facts.log[i];
+
+		if ((e->kind == P2S_LOG_NVRM_FSP_ERROR || e->kind == P2S_LOG_NVRM_FSP_BOOT) && (e->gpu < 0 || e->gpu == a->gpu))
+			fsp = e;
+		failed |= e->kind == P2S_LOG_NVRM_INIT_FAILED && e->gpu == a->gpu;
+	}
+	if (fsp == NULL || (!failed && !p2s_about_has(a->m, "DRIVER_NO_DEVICE")))
+		return 0;
+	P2S_SAY(c->source, "kernel log and iommu_group/type");
+	P2S_SAY(c->value[0], "%s", fsp->text);
+	return 1;
+}
