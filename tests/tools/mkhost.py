@@ -63,7 +63,8 @@ ExcludedGpus: ""
 
 MEM64 = 0x14220C  # IORESOURCE flags as sysfs prints them: 64-bit prefetchable memory
 MEM32 = 0x40200
-BRIDGE = 0x200
+WINDOW64 = 0x102201
+WINDOW32 = 0x200
 
 
 class Tree:
@@ -114,9 +115,27 @@ def pcie_capability(config, at, kind, speed, width, after):
     struct.pack_into("<H", config, at + 18, speed | width << 4)  # link status
 
 
+def windows(config, regions):
+    """A bridge's memory window below 4 GiB and its 64-bit prefetchable one."""
+    for index, at in ((14, 0x20), (15, 0x24)):
+        start, size, _ = regions.get(index, (0x100000, 0, 0))  # base above limit: closed
+        end = start + size - 1 if size else 0
+        wide = 1 if index == 15 else 0
+        struct.pack_into("<HH", config, at, start >> 16 & 0xFFF0 | wide, end >> 16 & 0xFFF0 | wide)
+        if wide:
+            struct.pack_into("<II", config, 0x28, start >> 32, end >> 32)
+
+
+def resizable_bar(config, at, size_mib, max_mib):
+    """The capability of BAR 1: bit 4 + n of the first register stands for 2^n MiB."""
+    struct.pack_into("<I", config, at, 0x0015 | 1 << 16)
+    struct.pack_into("<I", config, at + 4, sum(1 << n + 4 for n in range(6, max_mib.bit_length())) & 0xFFFFFFFF)
+    struct.pack_into("<I", config, at + 8, 1 | 1 << 5 | (size_mib.bit_length() - 1) << 8)
+
+
 def config_space(dev, size):
-    """Header, PCI Express capability, the hypervisor's P2P capability, ACS."""
-    c = bytearray(size)
+    """Header, PCI Express capability, the hypervisor's P2P capability, ACS, Resizable BAR."""
+    c = bytearray(4096)
     bridge = dev.get("bridge")
     struct.pack_into("<HHHH", c, 0, dev["vendor"], dev["device"], 0x0407, 0x0010)
     c[8] = 0xA1
@@ -124,6 +143,7 @@ def config_space(dev, size):
     c[14] = 1 if bridge else 0
     if bridge:
         c[0x18], c[0x19], c[0x1A] = dev["bus"], dev["secondary"], dev["secondary"]
+        windows(c, dev["regions"])
     else:
         struct.pack_into("<HH", c, 0x2C, dev["sub_vendor"], dev["sub_device"])
     c[0x34] = 0x60
@@ -131,13 +151,15 @@ def config_space(dev, size):
     pcie_capability(c, 0x60, 4 if bridge else 0, dev["gen"], 16, 0xC8 if clique is not None else 0)
     if clique is not None:
         c[0xC8:0xD0] = bytes([0x09, 0, 8]) + b"P2P" + bytes([clique << 3, 0])
-    if size > 256:
-        acs = dev.get("acs")
-        struct.pack_into("<I", c, 0x100, 0x0001 | 1 << 16 | (0x2A0 << 20 if acs is not None else 0))  # AER
-        if acs is not None:
-            struct.pack_into("<I", c, 0x2A0, 0x000D | 1 << 16)
-            struct.pack_into("<HH", c, 0x2A4, 0x005F, acs)
-    return bytes(c)
+    acs = dev.get("acs")
+    more = 0x2A0 if acs is not None else 0x300 if dev.get("rebar_mib") else 0
+    struct.pack_into("<I", c, 0x100, 0x0001 | 1 << 16 | more << 20)  # AER
+    if acs is not None:
+        struct.pack_into("<I", c, 0x2A0, 0x000D | 1 << 16)
+        struct.pack_into("<HH", c, 0x2A4, 0x005F, acs)
+    elif dev.get("rebar_mib"):
+        resizable_bar(c, 0x300, dev["bar1_mib"], dev["rebar_mib"])
+    return bytes(c[:size])
 
 
 def resource(regions, lines):
@@ -148,7 +170,7 @@ def resource(regions, lines):
     return "\n".join(out) + "\n"
 
 
-SPEEDS = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}
+SPEEDS = {1: "2.5 GT/s PCIe", 3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}
 
 
 def add_device(tree, host, path, bdf, dev):
@@ -163,12 +185,12 @@ def add_device(tree, host, path, bdf, dev):
     tree.line(path + "/enable", 1)
     tree.line(path + "/dma_mask_bits", dev.get("dma_mask_bits", 32 if dev.get("bridge") else 47))
     for word in ("current", "max"):
-        tree.line("%s/%s_link_speed" % (path, word), SPEEDS[dev["gen"]])
-        tree.line("%s/%s_link_width" % (path, word), 16)
+        tree.line("%s/%s_link_speed" % (path, word), dev.get("link_text", SPEEDS[dev["gen"]]))
+        tree.line("%s/%s_link_width" % (path, word), 0 if "link_text" in dev else 16)
     if "boot_vga" in dev:
         tree.line(path + "/boot_vga", dev["boot_vga"])
     tree.put(path + "/resource", resource(dev.get("regions", {}), 17 if dev.get("bridge") else 13))
-    tree.put(path + "/config", config_space(dev, 4096 if dev.get("bridge") else 256))
+    tree.put(path + "/config", config_space(dev, host["config_bytes"]))
     tree.link("root/sys/bus/pci/devices/" + bdf, path)
     if dev.get("driver"):
         driver = "root/sys/bus/pci/drivers/" + dev["driver"]
@@ -188,16 +210,27 @@ def gpu_device(gpu):
     if "regions" in gpu:
         regions = gpu["regions"]
     else:
-        low = 0x90000000 + (int(gpu["bdf"][5:7], 16) << 20)
-        regions = {0: (low & 0xFF000000, 16 << 20, MEM32), 1: (bar[0], bar[1], MEM64),
+        regions = {0: (0xA0000000 + (gpu["minor"] << 24), 16 << 20, MEM32), 1: (bar[0], bar[1], MEM64),
                    3: (bar[0] + bar[1], 32 << 20, MEM64)}
     dev = dict(vendor=0x10DE, device=gpu["device"], sub_vendor=gpu["sub"][0], sub_device=gpu["sub"][1], node=gpu["node"],
                gen=gpu["gen"], driver=gpu["driver"], regions=regions)
     dev["class"] = gpu["class"]
-    for key in ("group", "group_type", "boot_vga", "clique", "dma_mask_bits"):
+    for key in ("group", "group_type", "boot_vga", "clique", "dma_mask_bits", "link_text", "rebar_mib"):
         if gpu.get(key) is not None:
             dev[key] = gpu[key]
+    dev["bar1_mib"] = bar[1] >> 20
     return dev
+
+
+def bridge_regions(below):
+    """The windows that hold the BARs of the device below."""
+    out = {}
+    for index, high in ((14, False), (15, True)):
+        held = [(start, start + size) for start, size, _ in below.values() if size and (start >> 32 != 0) == high]
+        if held:
+            start = min(h[0] for h in held) & ~0xFFFFF
+            out[index] = (start, (max(h[1] for h in held) + 0xFFFFF & ~0xFFFFF) - start, WINDOW64 if high else WINDOW32)
+    return out
 
 
 def add_gpu(tree, host, gpu):
@@ -206,7 +239,8 @@ def add_gpu(tree, host, gpu):
     if port:
         path = "root/sys/devices/pci%s/%s" % (port[:7], port)
         dev = dict(vendor=host["port_id"][0], device=host["port_id"][1], node=gpu["node"], gen=gpu["gen"], bridge=True,
-                   bus=int(port[5:7], 16), secondary=int(bdf[5:7], 16), driver="pcieport", acs=gpu.get("acs", host["acs"]))
+                   bus=int(port[5:7], 16), secondary=int(bdf[5:7], 16), driver="pcieport", acs=gpu.get("acs", host["acs"]),
+                   regions=bridge_regions(gpu_device(gpu)["regions"]))
         dev["class"] = 0x060400
         if gpu.get("group") is not None:
             dev.update(group=gpu["group"] + 100, group_type=gpu.get("group_type", host["group_type"]))
@@ -227,16 +261,19 @@ def add_gpu(tree, host, gpu):
 def driver_text(host):
     version = host["driver_version"]
     if host["flavour"] == "open":
-        first = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build  (builder@)  " % version
+        first = "NVRM version: NVIDIA UNIX Open Kernel Module for %s  %s  Release Build  (builder@)  " % (host["arch"], version)
     else:
         first = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  %s  Thu Oct  6 21:38:55 UTC 2022" % version
     return first + "\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
 
 
 def cpuinfo(host):
+    if host["arch"] == "aarch64":
+        one = "processor\t: %d\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd evtstrm aes sha1 sha2 crc32 atomics sve\n\n"
+        return "".join(one % i for i in range(2))
     flags = "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat clflush mmx fxsr sse sse2 ht syscall nx lm avx2"
-    if host["hypervisor"]:
-        flags += " hypervisor"
+    for more in ([host["cpu_flags"]] if host["cpu_flags"] else []) + (["hypervisor"] if host["hypervisor"] else []):
+        flags += " " + more
     vendor = "AuthenticAMD" if host["cpu"].startswith("AMD") else "GenuineIntel"
     one = "processor\t: %d\nvendor_id\t: %s\nmodel name\t: %s\nflags\t\t: %s\n\n"
     return "".join(one % (i, vendor, host["cpu"], flags) for i in range(2))
@@ -250,6 +287,7 @@ def add_system(tree, host):
     tree.line(p + "sys/kernel/osrelease", host["kernel"])
     tree.line(p + "sys/kernel/random/boot_id", host["boot_id"])
     tree.line(p + "sys/kernel/dmesg_restrict", 0)
+    tree.put(p + "meminfo", "MemTotal:%16d kB\n" % (host["memory_gib"] << 20))
     tree.dirs.add("root/sys/class/iommu")
     tree.dirs.add("root/sys/bus/pci/devices")
     tree.dirs.add("root/dev")
