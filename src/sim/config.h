@@ -30,6 +30,7 @@ enum sim_mapping { SIM_MAP_PEER = 1 << 0, SIM_MAP_IPC = 1 << 1, SIM_MAP_CUMEM = 
 
 enum sim_effect {
 	SIM_NONE,
+	SIM_LOG, /* nothing but the line of the kernel log */
 	SIM_DROP,
 	SIM_ZEROS,
 	SIM_ONES,
@@ -97,6 +98,8 @@ struct sim_fault {
 	int64_t rate;  /* of a million units */
 	int64_t error;
 	int64_t shift;
+	int64_t kmsg_delay_ms; /* how much later the kernel logs it */
+	char kmsg[240];        /* what it logs; "" nothing */
 	uint64_t bits;
 };
 

@@ -21,6 +21,7 @@ static const struct word op_words[] = {
 static const struct word mapping_words[] = { { "peer", SIM_MAP_PEER }, { "ipc", SIM_MAP_IPC }, { "cumem", SIM_MAP_CUMEM } };
 
 static const struct word effect_words[] = {
+	{ "log", SIM_LOG },
 	{ "drop", SIM_DROP },           { "zeros", SIM_ZEROS }, { "ones", SIM_ONES },   { "nan", SIM_NAN },
 	{ "mirror", SIM_MIRROR },       { "stale", SIM_STALE }, { "shift", SIM_SHIFT }, { "misdirect", SIM_MISDIRECT },
 	{ "torn", SIM_TORN },           { "error", SIM_ERROR }, { "crash", SIM_CRASH }, { "reorder", SIM_REORDER },
@@ -49,6 +50,8 @@ static const struct sim_key fault_keys[] = {
 	FAULT_INT(rate, 1, 1000000),
 	FAULT_INT(error, 1, 9999),
 	FAULT_INT(shift, -(INT64_C(1) << 40), INT64_C(1) << 40),
+	FAULT_INT(kmsg_delay_ms, 0, 10000),
+	{ "kmsg", SIM_KEY_TEXT, offsetof(struct sim_fault, kmsg), 0, sizeof(((struct sim_fault *)0)->kmsg), 0 },
 };
 
 int sim_fault_gpu(const struct sim_config *c, const json_t *v, int *out, const char *key, const char *where,
@@ -119,6 +122,8 @@ static int read_bits(const json_t *v, uint64_t *out, const char *where, struct s
 /* A plan that could never do what it says is refused: it would pass as a healthy host. */
 static int check_fault(const struct sim_fault *f, const char *where, struct sim_error *e)
 {
+	if ((f->effect == SIM_LOG || f->kmsg_delay_ms) && !f->kmsg[0])
+		return sim_fail(e, where, "effect log and kmsg_delay_ms need kmsg");
 	if (f->effect == SIM_MISDIRECT && f->target == SIM_ANY)
 		return sim_fail(e, where, "misdirect needs a target");
 	if (f->effect == SIM_SHIFT && !f->shift)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/word.h"
+#include "sim/kmsg.h"
 
 static int matches(const struct sim_fault *f, const struct sim_transfer *t)
 {
@@ -43,6 +44,10 @@ struct sim_hit sim_fault_find(struct sim_host *h, const struct sim_transfer *t)
 		n = __atomic_fetch_add(counter(h, i, t), 1, __ATOMIC_RELAXED);
 		if (n < (uint64_t)f->after || (f->count && n >= (uint64_t)f->after + (uint64_t)f->count))
 			continue;
+		if (f->kmsg[0])
+			sim_kmsg_write(h, i, t->src, t->dst);
+		if (f->effect == SIM_LOG)
+			continue; /* what else is planned happens all the same */
 		hit.fault = f;
 		hit.salt = p2s_mix((uint64_t)h->config.seed ^ n << 32 ^ (uint64_t)(unsigned)i << 16 ^
 		                   (uint64_t)(unsigned)(t->src * 64 + t->dst));
@@ -58,7 +63,7 @@ int sim_fault_peek(const struct sim_host *h, const struct sim_transfer *t)
 	int i;
 
 	for (i = 0; i < h->config.fault_count; i++)
-		if (matches(&h->config.faults[i], t))
+		if (h->config.faults[i].effect != SIM_LOG && matches(&h->config.faults[i], t))
 			return h->config.faults[i].effect;
 	return SIM_NONE;
 }

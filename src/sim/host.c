@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "sim/fault.h"
+#include "sim/kmsg.h"
 #include "sim/lock.h"
 
 #define READY (~UINT32_C(0))
@@ -107,6 +108,7 @@ static void lay_out(struct layout *l)
 	host.shared = take(l, sizeof(*host.shared));
 	host.rings = take(l, pairs * sizeof(*host.rings));
 	host.fault_counts = take(l, (uint64_t)c->fault_count * pairs * sizeof(uint32_t));
+	host.kmsg = take(l, ((uint64_t)c->fault_count * (uint64_t)c->gpu_count + 1) * sizeof(*host.kmsg));
 	for (d = 0; d < c->gpu_count; d++) {
 		uint64_t bytes = (uint64_t)c->gpus[d].memory_bytes;
 

@@ -62,11 +62,14 @@ struct sim_shared {
 	struct sim_object objects[SIM_OBJECTS];
 };
 
+struct sim_kmsg_limit;
+
 struct sim_host {
 	struct sim_config config;
 	struct sim_shared *shared;
 	struct sim_ring *rings;    /* [src * gpus + dst] */
 	uint32_t *fault_counts;    /* [fault][src * gpus + dst] */
+	struct sim_kmsg_limit *kmsg; /* [fault * gpus + src], and one */
 	struct sim_store *memory;  /* [gpu] */
 	struct sim_store *old;     /* [gpu]: the bytes before the last change; NULL unless a fault needs them */
 	struct sim_store *mirrors; /* [src * gpus + dst]; NULL unless a fault needs them */
