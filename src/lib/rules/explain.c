@@ -160,7 +160,8 @@ static int32_t say_more(struct p2s_model *m, const struct row *r, int32_t gpu, s
 
 static int32_t ask_log(struct p2s_model *m, const struct row *r)
 {
-	size_t seen[P2S_MAX_GPUS + 1] = {0}; /* [0] the host, [g + 1] GPU g */
+	size_t shown[P2S_MAX_GPUS + 1] = {0}; /* [0] the host, [g + 1] GPU g */
+	size_t more[P2S_MAX_GPUS + 1] = {0};
 	int32_t ok = 1;
 
 	for (size_t i = 0; i < m->facts.log_count && ok; i++) {
@@ -172,13 +173,15 @@ static int32_t ask_log(struct p2s_model *m, const struct row *r)
 		if (!ask(r, &a, &c))
 			continue;
 		gpu = c.gpu >= 0 && c.gpu < (int32_t)m->gpu_count ? c.gpu : -1;
-		if (seen[gpu + 1] < LINES_SHOWN)
+		more[gpu + 1] += a.event->repeats;
+		if (shown[gpu + 1]++ < LINES_SHOWN)
 			ok = say(m, r, &c, gpu, -1, "");
-		seen[gpu + 1] += 1 + a.event->repeats;
+		else
+			more[gpu + 1]++;
 	}
 	for (int32_t g = -1; g < (int32_t)m->gpu_count && ok; g++)
-		if (seen[g + 1] > LINES_SHOWN)
-			ok = say_more(m, r, g, seen[g + 1] - LINES_SHOWN, "lines like these, as far as the log tells");
+		if (more[g + 1] > 0)
+			ok = say_more(m, r, g, more[g + 1], "lines like these, as far as the log tells");
 	return ok;
 }
 

@@ -1,0 +1,615 @@
+/* Every rule of findings.def: a machine that triggers it, and the same machine with the one difference that must not. */
+#include "unit.h"
+
+#include "evidence/log.h"
+#include "rules/explain.h"
+
+#define HOST (-1)
+
+static struct p2s_host_facts *host(struct p2s_model *m)
+{
+	return &m->facts.host;
+}
+
+/* Two GPUs on root ports of their own, bare metal, identity, nothing tested. */
+static void base(struct p2s_model *m, int32_t n)
+{
+	unit_model(m, n, 0);
+	for (size_t i = 0; i < m->pair_count; i++) {
+		m->pairs[i].path = P2PSAFE_PATH_PHB;
+		m->pairs[i].can_access = 1;
+	}
+	for (int32_t g = 0; g < n; g++) {
+		struct p2s_gpu_facts *f = &m->gpus[g].facts;
+
+		snprintf(m->gpus[g].name, sizeof m->gpus[g].name, "NVIDIA RTX 6000 Ada Generation");
+		m->gpus[g].bar1_bytes = UINT64_C(64) << 30;
+		m->gpus[g].bar_bytes[2] = 0;
+		m->gpus[g].bar_start[1] = UINT64_C(0x100000000000) * (uint64_t)(g + 1);
+		m->gpus[g].bar_bytes[1] = UINT64_C(64) << 30;
+		m->gpus[g].memory_bytes = UINT64_C(48) << 30;
+		m->gpus[g].numa_node = 0;
+		f->hop_count = 2;
+		snprintf(f->hops[0].address, sizeof f->hops[0].address, "0000:%02x:03.1", 0x40 + (unsigned)g);
+		f->hops[0].kind = P2S_HOP_ROOT_PORT;
+		f->hops[0].acs_ctl = 0;
+		snprintf(f->hops[1].address, sizeof f->hops[1].address, "%s", m->gpus[g].address);
+		f->hops[1].kind = P2S_HOP_ENDPOINT;
+		f->hops[1].acs_ctl = P2S_ACS_NONE;
+		for (int h = 0; h < 2; h++) {
+			f->hops[h].speed_max_mts = 16000;
+			f->hops[h].width_max = f->hops[h].width_now = 16;
+		}
+	}
+	host(m)->hypervisor = P2S_NO;
+	host(m)->wsl = P2S_NO;
+	host(m)->cmd_read = P2S_YES;
+	host(m)->kernel_major = 6;
+	host(m)->kernel_minor = 14;
+	host(m)->log_state = P2S_LOG_READABLE;
+	m->iommu_state = P2PSAFE_IOMMU_IDENTITY;
+}
+
+static void result(struct p2s_model *m, int32_t src, int32_t dst, int32_t verdict)
+{
+	for (size_t i = 0; i < m->pair_count; i++) {
+		struct p2s_pair *p = &m->pairs[i];
+		struct p2s_leg *l;
+
+		if ((src >= 0 && p->src != src) || (dst >= 0 && p->dst != dst))
+			continue;
+		p->verdict = verdict;
+		l = p2s_model_leg(p, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM);
+		assert_non_null(l);
+		l->verdict = verdict;
+		l->damage = verdict == P2PSAFE_VERDICT_CORRUPT ? P2PSAFE_DAMAGE_DROPPED : 0;
+		l->cuda_error = verdict == P2PSAFE_VERDICT_UNSUPPORTED ? 217 : 0;
+	}
+}
+
+#define CORRUPT(m) result(m, -1, -1, P2PSAFE_VERDICT_CORRUPT)
+#define OK(m) result(m, -1, -1, P2PSAFE_VERDICT_OK)
+#define REFUSED(m) refuse(m)
+
+static void refuse(struct p2s_model *m)
+{
+	result(m, -1, -1, P2PSAFE_VERDICT_UNSUPPORTED);
+	for (size_t i = 0; i < m->pair_count; i++)
+		m->pairs[i].can_access = 0;
+}
+
+static void translate(struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++)
+		snprintf(m->gpus[i].domain_type, sizeof m->gpus[i].domain_type, "DMA-FQ");
+	m->iommu_state = P2PSAFE_IOMMU_TRANSLATED;
+}
+
+static struct p2s_log_event *logged(struct p2s_model *m, int32_t kind, int32_t gpu, const char *text)
+{
+	struct p2s_log_event e = {.kind = kind, .gpu = gpu, .owner = -1, .owner_bar = -1, .src = -1, .dst = -1};
+
+	snprintf(e.text, sizeof e.text, "%s", text);
+	assert_int_equal(p2s_facts_add_log(&m->facts, &e), 1);
+	return &m->facts.log[m->facts.log_count - 1];
+}
+
+static struct p2s_log_event *xid(struct p2s_model *m, int32_t number)
+{
+	struct p2s_log_event *e = logged(m, P2S_LOG_XID, 0, "NVRM: Xid (PCI:0000:01:00): something");
+
+	e->xid = number;
+	return e;
+}
+
+static void guest(struct p2s_model *m, int32_t clique)
+{
+	host(m)->hypervisor = P2S_YES;
+	snprintf(host(m)->dmi_vendor, sizeof host(m)->dmi_vendor, "QEMU");
+	for (size_t i = 0; i < m->gpu_count; i++)
+		m->gpus[i].facts.clique = clique;
+}
+
+static void geforce(struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++)
+		snprintf(m->gpus[i].name, sizeof m->gpus[i].name, "NVIDIA GeForce RTX 4090");
+}
+
+/* Both GPUs below one switch: root port and upstream port shared, downstream ports with this ACS control word. */
+static void one_switch(struct p2s_model *m, int32_t acs)
+{
+	static const char *const shared[] = {"0000:00:01.0", "0000:03:00.0"};
+
+	for (unsigned g = 0; g < m->gpu_count; g++) {
+		struct p2s_gpu_facts *f = &m->gpus[g].facts;
+
+		f->hop_count = 4;
+		for (int h = 0; h < 2; h++) {
+			snprintf(f->hops[h].address, sizeof f->hops[h].address, "%s", shared[h]);
+			f->hops[h].acs_ctl = 0x1d; /* above the common point: of no account */
+		}
+		snprintf(f->hops[2].address, sizeof f->hops[2].address, "0000:04:%02x.0", g);
+		f->hops[2].acs_ctl = acs;
+		snprintf(f->hops[3].address, sizeof f->hops[3].address, "%s", m->gpus[g].address);
+	}
+}
+
+static void root_ports(struct p2s_model *m, int32_t acs)
+{
+	host(m)->amd_cpu = P2S_YES;
+	host(m)->snp = P2S_NO;
+	for (size_t g = 0; g < m->gpu_count; g++)
+		m->gpus[g].facts.hops[0].acs_ctl = acs;
+}
+
+static void handle_refused(struct p2s_model *m, int32_t peer_works)
+{
+	for (size_t i = 0; i < m->pair_count; i++) {
+		struct p2s_leg *l = p2s_model_leg(&m->pairs[i], P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_IPC);
+
+		assert_non_null(l);
+		l->verdict = P2PSAFE_VERDICT_UNSUPPORTED;
+		l->cuda_error = 101;
+		l = p2s_model_leg(&m->pairs[i], P2PSAFE_LEG_CE_WRITE, P2PSAFE_MAPPING_PEER);
+		assert_non_null(l);
+		l->verdict = peer_works ? P2PSAFE_VERDICT_OK : P2PSAFE_VERDICT_UNSUPPORTED;
+		m->pairs[i].verdict = P2PSAFE_VERDICT_UNSUPPORTED;
+	}
+}
+
+static void measure(struct p2s_model *m, uint64_t peer, uint64_t staged, uint64_t limit)
+{
+	for (size_t i = 0; i < m->pair_count; i++) {
+		m->pairs[i].bandwidth.ce_write = peer;
+		m->pairs[i].limit_bytes_per_s = limit;
+	}
+	for (size_t i = 0; i < m->staged_count; i++)
+		m->staged[i].bandwidth.ce_write = staged;
+}
+
+/* YES: the rule's machine. NO: with the difference. Both start from base(). */
+#define YES(name) static void yes_##name(struct p2s_model *m)
+#define NO(name) static void no_##name(struct p2s_model *m)
+
+YES(translated) { translate(m); CORRUPT(m); }
+NO(translated) { translate(m); OK(m); }
+YES(translated_probe) { translate(m); }
+NO(translated_probe) { (void)m; }
+YES(translated_log) { translate(m); CORRUPT(m); logged(m, P2S_LOG_AMD_FAULT, 0, "fault")->in_test = 1; }
+NO(translated_log) { translate(m); OK(m); logged(m, P2S_LOG_AMD_FAULT, 0, "fault"); }
+YES(translated_gpu)
+{
+	CORRUPT(m);
+	result(m, 1, 0, P2PSAFE_VERDICT_OK);
+	snprintf(m->gpus[0].domain_type, sizeof m->gpus[0].domain_type, "DMA");
+}
+/* the accessor's domain decides: the owner's does not matter */
+NO(translated_gpu)
+{
+	result(m, 0, 1, P2PSAFE_VERDICT_OK);
+	result(m, 1, 0, P2PSAFE_VERDICT_CORRUPT);
+	snprintf(m->gpus[0].domain_type, sizeof m->gpus[0].domain_type, "DMA");
+}
+YES(fault) { logged(m, P2S_LOG_DMAR_FAULT, 1, "fault")->in_test = 1; }
+NO(fault) { logged(m, P2S_LOG_DMAR_FAULT, -1, "of another device")->in_test = 1; }
+YES(acs_shared) { translate(m); CORRUPT(m); one_switch(m, 0x1d); }
+NO(acs_shared) { translate(m); CORRUPT(m); one_switch(m, 0x01); } /* source validation alone is harmless */
+YES(acs_slow) { one_switch(m, 0x04); result(m, -1, -1, P2PSAFE_VERDICT_DEGRADED); }
+NO(acs_slow) { one_switch(m, P2S_ACS_UNREAD); result(m, -1, -1, P2PSAFE_VERDICT_DEGRADED); } /* not read is not on */
+YES(acs_root) { translate(m); CORRUPT(m); root_ports(m, 0x1d); }
+NO(acs_root) { translate(m); CORRUPT(m); root_ports(m, 0x1d); host(m)->snp = P2S_YES; }
+YES(bar_small) { m->gpus[1].bar1_bytes = UINT64_C(256) << 20; REFUSED(m); }
+NO(bar_small) { m->gpus[1].bar1_bytes = UINT64_C(256) << 20; REFUSED(m); guest(m, -2); } /* a guest cannot see the real one */
+YES(bar_lt_vram) { m->gpus[1].bar1_bytes = UINT64_C(32) << 30; REFUSED(m); }
+NO(bar_lt_vram) { m->gpus[1].bar1_bytes = UINT64_C(48) << 30; REFUSED(m); }
+YES(bar_no_space) { logged(m, P2S_LOG_BAR_NO_SPACE, 1, "BAR 1 [mem size 0x800000000 64bit pref]: can't assign; no space"); }
+NO(bar_no_space) { logged(m, P2S_LOG_BAR_NO_SPACE, 1, "BAR 6 [mem size 0x80000 pref]: can't assign; no space"); }
+YES(bar_unassigned) { m->gpus[1].facts.bar1_assigned = P2S_NO; }
+NO(bar_unassigned) { m->gpus[1].facts.bar1_assigned = P2S_UNREAD; }
+YES(bar_unaligned)
+{
+	struct p2s_log_event *e = logged(m, P2S_LOG_NVRM_BAR1_UNALIGNED, -1, "NVRM: not aligned");
+
+	e->owner = 1;
+	e->fault_address = 0x6000400000;
+	e->flags = 0x20000000;
+}
+NO(bar_unaligned) { logged(m, P2S_LOG_NVRM_PEER_MAP, 1, "NVRM: another line"); }
+YES(display) { m->gpus[1].facts.display_active = P2S_YES; CORRUPT(m); }
+NO(display) { m->gpus[1].facts.display_active = P2S_YES; OK(m); }
+YES(below_4g) { m->gpus[0].bar_start[1] = 0x90000000; m->gpus[0].bar1_bytes = m->gpus[0].bar_bytes[1] = UINT64_C(256) << 20; }
+NO(below_4g) { m->gpus[0].bar1_bytes = m->gpus[0].bar_bytes[1] = UINT64_C(256) << 20; }
+YES(bottleneck) { m->gpus[0].facts.hops[0].width_now = 4; }
+NO(bottleneck) { m->gpus[0].facts.hops[0].width_now = m->gpus[0].facts.hops[0].width_max = 0; } /* not read */
+YES(no_clique) { guest(m, -2); REFUSED(m); }
+NO(no_clique) { guest(m, 1); REFUSED(m); }
+YES(no_clique_unread) { guest(m, P2S_UNREAD); REFUSED(m); }
+NO(no_clique_unread) { REFUSED(m); }
+YES(false_clique) { guest(m, 1); CORRUPT(m); }
+NO(false_clique) { guest(m, -2); CORRUPT(m); }
+YES(passthrough) { guest(m, -2); CORRUPT(m); }
+NO(passthrough) { guest(m, 1); CORRUPT(m); }
+YES(cloud) { guest(m, -2); REFUSED(m); snprintf(host(m)->dmi_vendor, sizeof host(m)->dmi_vendor, "Amazon EC2"); }
+NO(cloud) { REFUSED(m); snprintf(host(m)->dmi_vendor, sizeof host(m)->dmi_vendor, "Amazon EC2"); } /* .metal */
+YES(topology) { guest(m, -2); m->gpus[0].numa_node = m->gpus[1].numa_node = -1; }
+NO(topology) { m->gpus[0].numa_node = m->gpus[1].numa_node = -1; }
+YES(wsl) { host(m)->wsl = P2S_YES; }
+NO(wsl) { host(m)->wsl = P2S_UNREAD; }
+YES(cc_guest) { host(m)->confidential_guest = P2S_YES; }
+NO(cc_guest) { host(m)->confidential_guest = P2S_UNREAD; }
+YES(cc_gpu) { m->gpus[1].facts.confidential = P2S_YES; }
+NO(cc_gpu) { m->gpus[1].facts.confidential = P2S_NO; }
+YES(mig) { m->gpus[1].facts.mig = P2S_YES; }
+NO(mig) { m->gpus[1].facts.mig = P2S_UNREAD; }
+YES(risky) { xid(m, 79); }
+NO(risky) { xid(m, 79); OK(m); } /* it was tested all the same */
+YES(risky_mode) { m->gpus[0].facts.compute_mode = 3; }
+NO(risky_mode) { m->gpus[0].facts.compute_mode = 0; }
+YES(risky_patched) { translate(m); host(m)->patched = P2S_YES; }
+NO(risky_patched) { host(m)->patched = P2S_YES; } /* no translation: raw addresses are right */
+YES(grave) { xid(m, 119); }
+NO(grave) { xid(m, 31); }
+YES(nvlink_xid) { xid(m, 74); }
+NO(nvlink_xid) { xid(m, 13); }
+YES(xid) { xid(m, 31)->in_test = 1; }
+NO(xid) { xid(m, 43)->own_pid = 1; } /* our own killed worker */
+YES(mixed) { m->gpus[1].device = 0x2684; REFUSED(m); }
+NO(mixed) { m->gpus[1].device = 0x2684; OK(m); }
+YES(geforce_no) { geforce(m); REFUSED(m); }
+NO(geforce_no) { REFUSED(m); }
+YES(geforce_false) { geforce(m); CORRUPT(m); }
+NO(geforce_false) { geforce(m); CORRUPT(m); translate(m); }
+YES(p2p_false) { CORRUPT(m); }
+NO(p2p_false) { CORRUPT(m); translate(m); }
+YES(known_bad) { CORRUPT(m); snprintf(m->driver_version, sizeof m->driver_version, "545.23.08"); }
+NO(known_bad) { CORRUPT(m); snprintf(m->driver_version, sizeof m->driver_version, "535.154.05"); }
+YES(peer_limit) { REFUSED(m); m->pairs[0].legs[0].cuda_error = 711; }
+NO(peer_limit) { REFUSED(m); m->pairs[0].legs[0].cuda_error = 217; }
+YES(ipc) { handle_refused(m, 1); }
+NO(ipc) { handle_refused(m, 0); }
+YES(ipc_container) { handle_refused(m, 1); snprintf(m->container, sizeof m->container, "docker"); }
+NO(ipc_container) { handle_refused(m, 1); snprintf(m->container, sizeof m->container, "none"); }
+YES(shm) { CORRUPT(m); host(m)->shm_bytes = UINT64_C(64) << 20; }
+NO(shm) { OK(m); host(m)->shm_bytes = UINT64_C(64) << 20; }
+YES(fabric) { m->gpus[0].facts.fabric_state = 2; }
+NO(fabric) { m->gpus[0].facts.fabric_state = 3; }
+YES(partial) { m->gpus[0].facts.nvlinks_active = 17; m->gpus[0].facts.nvlinks_total = 18; }
+NO(partial) { m->gpus[0].facts.nvlinks_active = 0; m->gpus[0].facts.nvlinks_total = 4; } /* no bridge plugged in */
+YES(nvlink_errors) { m->gpus[0].facts.nvlink_errors[0] = 2; m->gpus[0].facts.nvlink_errors[1] = 5; }
+NO(nvlink_errors) { m->gpus[0].facts.nvlink_errors[1] = 5; } /* before: not read */
+YES(pcie_errors) { m->gpus[0].facts.aer_nonfatal[0] = 0; m->gpus[0].facts.aer_nonfatal[1] = 1; }
+NO(pcie_errors) { m->gpus[0].facts.aer_nonfatal[0] = 7; m->gpus[0].facts.aer_nonfatal[1] = 7; }
+YES(above) { OK(m); measure(m, 103880000000, 12000000000, 63000000000); }
+NO(above) { OK(m); measure(m, 60000000000, 12000000000, 63000000000); }
+YES(slower) { result(m, -1, -1, P2PSAFE_VERDICT_DEGRADED); measure(m, 2010000000, 42500000000, 63000000000); }
+NO(slower) { OK(m); measure(m, 50000000000, 42500000000, 63000000000); }
+YES(unproven) { OK(m); measure(m, 12500000000, 12000000000, 63000000000); }
+NO(unproven) { OK(m); measure(m, 25000000000, 12000000000, 63000000000); }
+YES(boot) { logged(m, P2S_LOG_NVRM_INIT_FAILED, 0, "NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x62:0x40:2168)"); }
+NO(boot) { yes_boot(m); OK(m); } /* it was started since */
+YES(boot_identity)
+{
+	logged(m, P2S_LOG_NVRM_FSP_ERROR, -1, "NVRM: FSP response reported error. Error code: 0x177")->flags = 0x177;
+	logged(m, P2S_LOG_NVRM_INIT_FAILED, 0, "NVRM: GPU 0000:01:00.0: RmInitAdapter failed!");
+}
+NO(boot_identity) { logged(m, P2S_LOG_NVRM_FSP_ERROR, -1, "NVRM: FSP response reported error. Error code: 0x177"); }
+YES(mismatch) { translate(m); OK(m); host(m)->cmd_off = P2S_YES; }
+NO(mismatch) { OK(m); host(m)->cmd_pt = P2S_YES; }
+YES(mismatch_off) { m->iommu_state = P2PSAFE_IOMMU_NONE; host(m)->cmd_intel_on = P2S_YES; }
+NO(mismatch_off) { m->iommu_state = P2PSAFE_IOMMU_NONE; host(m)->cmd_off = P2S_YES; }
+YES(amd_on) { host(m)->cmd_amd_on = P2S_YES; }
+NO(amd_on) { host(m)->cmd_amd_on = P2S_UNREAD; }
+YES(comma) { host(m)->cmd_acs_list_comma = P2S_YES; }
+NO(comma) { host(m)->cmd_acs_option = P2S_YES; }
+YES(override) { host(m)->cmd_acs_override = P2S_YES; }
+NO(override) { host(m)->cmd_acs_override = P2S_NO; }
+YES(noacs) { host(m)->cmd_noacs = P2S_YES; }
+NO(noacs) { host(m)->cmd_noacs = P2S_NO; }
+
+static const struct {
+	const char *code;
+	int32_t src, dst, severity, confidence;
+	void (*yes)(struct p2s_model *m);
+	void (*no)(struct p2s_model *m);
+} cases[] = {
+#define CASE(name, code, src, dst, severity, confidence) \
+	{code, src, dst, P2PSAFE_SEVERITY_##severity, P2PSAFE_CONFIDENCE_##confidence, yes_##name, no_##name}
+	CASE(translated, "IOMMU_TRANSLATED", HOST, HOST, ERROR, MEDIUM),
+	CASE(translated_probe, "IOMMU_TRANSLATED", HOST, HOST, WARNING, LOW),
+	CASE(translated_log, "IOMMU_TRANSLATED", HOST, HOST, ERROR, HIGH),
+	CASE(translated_gpu, "IOMMU_TRANSLATED", 0, HOST, ERROR, MEDIUM),
+	CASE(fault, "IOMMU_FAULT_LOGGED", 1, HOST, ERROR, HIGH),
+	CASE(acs_shared, "ACS_REDIRECT", 0, HOST, ERROR, HIGH),
+	CASE(acs_slow, "ACS_REDIRECT", 1, HOST, WARNING, HIGH),
+	CASE(acs_root, "ACS_REDIRECT", 1, HOST, ERROR, HIGH),
+	CASE(bar_small, "BAR1_SMALL", 1, HOST, ERROR, MEDIUM),
+	CASE(bar_lt_vram, "BAR1_LT_VRAM", 1, HOST, ERROR, MEDIUM),
+	CASE(bar_no_space, "BAR1_NO_SPACE", 1, HOST, ERROR, HIGH),
+	CASE(bar_unassigned, "BAR1_NO_SPACE", 1, HOST, ERROR, HIGH),
+	CASE(bar_unaligned, "BAR1_UNALIGNED", 1, HOST, ERROR, HIGH),
+	CASE(display, "BAR1_DISPLAY_RESERVED", 1, HOST, WARNING, LOW),
+	CASE(below_4g, "BAR_BELOW_4G", 0, HOST, INFO, HIGH),
+	CASE(bottleneck, "LINK_BOTTLENECK", 0, HOST, INFO, HIGH),
+	CASE(no_clique, "VM_NO_CLIQUE", HOST, HOST, WARNING, MEDIUM),
+	CASE(no_clique_unread, "VM_NO_CLIQUE", HOST, HOST, WARNING, LOW),
+	CASE(false_clique, "VM_FALSE_CLIQUE", 0, 1, ERROR, HIGH),
+	CASE(passthrough, "VM_PASSTHROUGH", 1, 0, ERROR, MEDIUM),
+	CASE(cloud, "CLOUD_VM_NO_P2P", HOST, HOST, WARNING, MEDIUM),
+	CASE(topology, "VM_TOPOLOGY_HIDDEN", HOST, HOST, INFO, HIGH),
+	CASE(wsl, "WSL2", HOST, HOST, WARNING, HIGH),
+	CASE(cc_guest, "CC_MODE", HOST, HOST, WARNING, HIGH),
+	CASE(cc_gpu, "CC_MODE", 1, HOST, WARNING, HIGH),
+	CASE(mig, "MIG", 1, HOST, WARNING, HIGH),
+	CASE(risky, "PROBE_RISK_HIGH", 0, HOST, WARNING, HIGH),
+	CASE(risky_mode, "PROBE_RISK_HIGH", 0, HOST, WARNING, HIGH),
+	CASE(risky_patched, "PROBE_RISK_HIGH", 1, HOST, WARNING, HIGH),
+	CASE(grave, "GRAVE_XID", 0, HOST, DANGER, HIGH),
+	CASE(nvlink_xid, "NVLINK_FATAL_XID", 0, HOST, DANGER, HIGH),
+	CASE(xid, "XID_LOGGED", 0, HOST, WARNING, HIGH),
+	CASE(mixed, "MIXED_GPU", 0, 1, WARNING, MEDIUM),
+	CASE(geforce_no, "GEFORCE_NO_P2P", 0, 1, WARNING, HIGH),
+	CASE(geforce_false, "GEFORCE_FALSE_CAPABILITY", 0, 1, ERROR, MEDIUM),
+	CASE(p2p_false, "P2P_FALSE_CAPABILITY", 1, 0, ERROR, MEDIUM),
+	CASE(known_bad, "DRIVER_KNOWN_BAD", HOST, HOST, WARNING, LOW),
+	CASE(peer_limit, "PEER_LIMIT", 0, 1, ERROR, HIGH),
+	CASE(ipc, "IPC_OPEN_FAILED", 0, 1, WARNING, HIGH),
+	CASE(ipc_container, "CONTAINER_IPC_ISOLATED", 0, 1, WARNING, LOW),
+	CASE(shm, "CONTAINER_SHM_SMALL", HOST, HOST, WARNING, HIGH),
+	CASE(fabric, "NVLINK_FABRIC_NOT_READY", 0, HOST, ERROR, HIGH),
+	CASE(partial, "NVLINK_PARTIAL", 0, HOST, WARNING, HIGH),
+	CASE(nvlink_errors, "NVLINK_ERRORS", 0, HOST, ERROR, HIGH),
+	CASE(pcie_errors, "PCIE_ERRORS", 0, HOST, ERROR, HIGH),
+	CASE(above, "BANDWIDTH_ABOVE_LINK", 0, 1, ERROR, HIGH),
+	CASE(slower, "P2P_SLOWER_THAN_STAGED", 0, 1, WARNING, HIGH),
+	CASE(unproven, "PATH_UNPROVEN", 0, 1, INFO, HIGH),
+	CASE(boot, "GPU_INIT_FAILED", 0, HOST, ERROR, HIGH),
+	CASE(boot_identity, "GPU_INIT_FAILED", 0, HOST, ERROR, HIGH),
+	CASE(mismatch, "CMDLINE_MISMATCH", HOST, HOST, WARNING, HIGH),
+	CASE(mismatch_off, "CMDLINE_MISMATCH", HOST, HOST, INFO, HIGH),
+	CASE(amd_on, "CMDLINE_NO_OPTION", HOST, HOST, INFO, HIGH),
+	CASE(noacs, "CMDLINE_NO_OPTION", HOST, HOST, INFO, HIGH),
+	CASE(comma, "CMDLINE_ACS_LIST_COMMA", HOST, HOST, WARNING, HIGH),
+	CASE(override, "ACS_OVERRIDE_PRESENT", HOST, HOST, INFO, HIGH),
+#undef CASE
+};
+
+static const struct p2s_finding *find(const struct p2s_model *m, const char *code, int32_t src, int32_t dst)
+{
+	for (size_t i = 0; i < m->finding_count; i++)
+		if (strcmp(m->findings[i].code, code) == 0 && m->findings[i].src == src && m->findings[i].dst == dst)
+			return &m->findings[i];
+	return NULL;
+}
+
+static void every_rule(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct p2s_model m;
+		const struct p2s_finding *f;
+
+		base(&m, 2);
+		cases[i].yes(&m);
+		assert_int_equal(p2s_rules_find(&m), 1);
+		f = find(&m, cases[i].code, cases[i].src, cases[i].dst);
+		if (f == NULL)
+			fail_msg("case %zu: no %s", i, cases[i].code);
+		if (f->severity != cases[i].severity || f->confidence != cases[i].confidence)
+			fail_msg("case %zu: %s has severity %d and confidence %d", i, cases[i].code, (int)f->severity, (int)f->confidence);
+		assert_true(f->evidence_count > 0);
+		for (size_t k = 0; k < f->evidence_count; k++) {
+			assert_true(f->evidence[k].source[0] != '\0' && f->evidence[k].text[0] != '\0');
+			if (strchr(f->evidence[k].text, '{') != NULL)
+				fail_msg("case %zu: %s: %s", i, cases[i].code, f->evidence[k].text);
+		}
+		p2s_model_free(&m);
+
+		base(&m, 2);
+		cases[i].no(&m);
+		assert_int_equal(p2s_rules_find(&m), 1);
+		if (find(&m, cases[i].code, cases[i].src, cases[i].dst) != NULL)
+			fail_msg("case %zu: %s where it must not be", i, cases[i].code);
+		p2s_model_free(&m);
+	}
+}
+
+/* A rule without a case above is not tested. */
+static void no_rule_without_a_case(void **state)
+{
+	static const char *const codes[] = {
+#define P2S_FINDING(code, role, severity, confidence, asked, predicate, source, text, reference) #code,
+#define P2S_ELSEWHERE(code, role, made_by)
+#include "rules/findings.def"
+#undef P2S_FINDING
+#undef P2S_ELSEWHERE
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(codes); i++) {
+		size_t k = 0;
+
+		while (k < COUNT(cases) && strcmp(cases[k].code, codes[i]) != 0)
+			k++;
+		if (k == COUNT(cases))
+			fail_msg("%s has no case", codes[i]);
+	}
+}
+
+static void nothing_is_found_on_a_healthy_machine(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 4);
+	OK(&m);
+	assert_int_equal(p2s_rules_explain(&m), 1);
+	assert_int_equal(m.finding_count, 0);
+	p2s_model_free(&m);
+	/* and nothing is made of what could not be read */
+	unit_model(&m, 4, 0);
+	for (size_t i = 0; i < m.gpu_count; i++)
+		m.gpus[i].domain_type[0] = '\0';
+	assert_int_equal(p2s_rules_find(&m), 1);
+	assert_int_equal(m.finding_count, 0);
+	p2s_model_free(&m);
+}
+
+static void twice_is_once(void **state)
+{
+	struct p2s_model m;
+	size_t findings;
+	size_t remedies;
+
+	(void)state;
+	base(&m, 2);
+	yes_translated_log(&m);
+	yes_acs_root(&m);
+	assert_int_equal(p2s_rules_explain(&m), 1);
+	findings = m.finding_count;
+	remedies = m.remedy_count;
+	assert_true(findings >= 4 && remedies > 3);
+	assert_int_equal(p2s_rules_explain(&m), 1);
+	assert_int_equal(m.finding_count, findings);
+	assert_int_equal(m.remedy_count, remedies);
+	p2s_model_free(&m);
+}
+
+static void many_pairs_are_one_finding(void **state)
+{
+	struct p2s_model m;
+	const struct p2s_finding *f;
+
+	(void)state;
+	base(&m, 8);
+	CORRUPT(&m);
+	assert_int_equal(p2s_rules_find(&m), 1);
+	assert_int_equal(m.finding_count, 1);
+	f = find(&m, "P2P_FALSE_CAPABILITY", HOST, HOST);
+	assert_non_null(f);
+	assert_int_equal(f->evidence_count, 7);
+	assert_non_null(strstr(f->evidence[0].text, "0000:01:00.0>0000:02:00.0: "));
+	assert_string_equal(f->evidence[6].text, "and 50 more directions");
+	p2s_model_free(&m);
+}
+
+static void a_storm_in_the_log_is_cut(void **state)
+{
+	struct p2s_model m;
+	const struct p2s_finding *f;
+	char text[40];
+
+	(void)state;
+	base(&m, 2);
+	for (int i = 0; i < 4000; i++) {
+		snprintf(text, sizeof text, "fault %d", i);
+		logged(&m, P2S_LOG_AMD_FAULT, 0, text)->in_test = 1;
+	}
+	m.facts.log[0].repeats = 100;
+	assert_int_equal(p2s_rules_find(&m), 1);
+	f = find(&m, "IOMMU_FAULT_LOGGED", 0, HOST);
+	assert_non_null(f);
+	assert_int_equal(f->evidence_count, 7);
+	assert_non_null(strstr(f->evidence[6].text, "and 4094 more lines"));
+	p2s_model_free(&m);
+}
+
+static void a_fault_is_attributed(void **state)
+{
+	struct p2s_model m;
+	struct p2s_log_event *e;
+	const struct p2s_finding *f;
+
+	(void)state;
+	base(&m, 2);
+	translate(&m);
+	CORRUPT(&m);
+	e = logged(&m, P2S_LOG_AMD_FAULT, 0, "AMD-Vi: Event logged [IO_PAGE_FAULT]");
+	e->owner = 1;
+	e->owner_bar = 1;
+	e->owner_offset = 0x10000;
+	e->in_test = 1;
+	e->src = 0;
+	e->dst = 1;
+	assert_int_equal(p2s_rules_find(&m), 1);
+	f = find(&m, "IOMMU_FAULT_LOGGED", 0, HOST);
+	assert_non_null(f);
+	assert_non_null(strstr(f->evidence[0].text, "byte 0x10000 of BAR 1 of 0000:02:00.0"));
+	assert_non_null(strstr(f->evidence[0].text, "during 0000:01:00.0>0000:02:00.0"));
+	p2s_model_free(&m);
+}
+
+/* A stock driver on an old kernel without SME maps its peers: translation alone is no warning there. */
+static void what_is_expected_of_translation(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2);
+	translate(&m);
+	host(&m)->kernel_minor = 8;
+	host(&m)->remap_peer_mmio = P2S_YES;
+	host(&m)->sme = P2S_NO;
+	host(&m)->patched = P2S_NO;
+	assert_int_equal(p2s_rules_find(&m), 1);
+	assert_int_equal(find(&m, "IOMMU_TRANSLATED", HOST, HOST)->severity, P2PSAFE_SEVERITY_INFO);
+	p2s_model_free(&m);
+	base(&m, 2);
+	translate(&m);
+	host(&m)->kernel_minor = 8;
+	host(&m)->remap_peer_mmio = P2S_YES;
+	host(&m)->sme = P2S_YES;
+	host(&m)->patched = P2S_NO;
+	assert_int_equal(p2s_rules_find(&m), 1);
+	assert_int_equal(find(&m, "IOMMU_TRANSLATED", HOST, HOST)->severity, P2PSAFE_SEVERITY_WARNING);
+	p2s_model_free(&m);
+}
+
+static void pairs_over_nvlink_meet_no_iommu(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2);
+	translate(&m);
+	CORRUPT(&m);
+	for (size_t i = 0; i < m.pair_count; i++)
+		m.pairs[i].path = P2PSAFE_PATH_NVL;
+	assert_int_equal(p2s_rules_find(&m), 1);
+	assert_null(find(&m, "IOMMU_TRANSLATED", HOST, HOST));
+	assert_non_null(find(&m, "P2P_FALSE_CAPABILITY", 0, 1));
+	p2s_model_free(&m);
+}
+
+static void a_gpu_that_did_not_start_is_failed(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2);
+	m.gpus[0].state = m.gpus[1].state = P2PSAFE_GPU_STATE_UNKNOWN;
+	yes_boot_identity(&m);
+	assert_int_equal(p2s_rules_explain(&m), 1);
+	assert_int_equal(m.gpus[0].state, P2PSAFE_GPU_STATE_FAILED);
+	assert_non_null(strstr(m.gpus[0].error, "firmware boot failed while the group is identity"));
+	assert_int_equal(m.gpus[1].state, P2PSAFE_GPU_STATE_UNKNOWN);
+	p2s_model_free(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_rule),
+		cmocka_unit_test(no_rule_without_a_case),
+		cmocka_unit_test(nothing_is_found_on_a_healthy_machine),
+		cmocka_unit_test(twice_is_once),
+		cmocka_unit_test(many_pairs_are_one_finding),
+		cmocka_unit_test(a_storm_in_the_log_is_cut),
+		cmocka_unit_test(a_fault_is_attributed),
+		cmocka_unit_test(what_is_expected_of_translation),
+		cmocka_unit_test(pairs_over_nvlink_meet_no_iommu),
+		cmocka_unit_test(a_gpu_that_did_not_start_is_failed),
+	};
+
+	return cmocka_run_group_tests_name("findings", tests, NULL, NULL);
+}

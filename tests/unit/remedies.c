@@ -1,0 +1,347 @@
+/* remedies.def on the machines that it was written for. */
+#include "unit.h"
+
+#include "rules/explain.h"
+#include "rules/rules.h"
+
+static void base(struct p2s_model *m, int32_t n, int32_t verdict)
+{
+	unit_model(m, n, verdict);
+	for (size_t i = 0; i < m->pair_count; i++) {
+		m->pairs[i].path = P2PSAFE_PATH_PHB;
+		m->pairs[i].can_access = 1;
+	}
+	for (int32_t g = 0; g < n; g++) {
+		struct p2s_gpu_facts *f = &m->gpus[g].facts;
+
+		f->hop_count = 2;
+		snprintf(f->hops[0].address, sizeof f->hops[0].address, "0000:%02x:03.1", 0x40 + (unsigned)g * 0x20);
+		f->hops[0].acs_ctl = 0x1d;
+		snprintf(f->hops[1].address, sizeof f->hops[1].address, "%s", m->gpus[g].address);
+		f->hops[1].acs_ctl = P2S_ACS_NONE;
+	}
+	m->facts.host.hypervisor = P2S_NO;
+	m->facts.host.kernel_major = 6;
+	m->facts.host.kernel_minor = 14;
+	m->facts.host.amd_cpu = P2S_YES;
+	m->facts.host.snp = P2S_NO;
+	m->facts.host.remap_peer_mmio = P2S_YES;
+}
+
+static void translated(struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++)
+		snprintf(m->gpus[i].domain_type, sizeof m->gpus[i].domain_type, "DMA-FQ");
+	m->iommu_state = P2PSAFE_IOMMU_TRANSLATED;
+}
+
+static void explain(struct p2s_model *m)
+{
+	assert_int_equal(p2s_rules_judge(m, NULL), 1);
+	assert_int_equal(p2s_rules_explain(m), 1);
+	for (size_t i = 0; i < m->remedy_count; i++) {
+		const struct p2s_remedy *r = &m->remedies[i];
+
+		assert_true(r->what[0] != '\0' && r->why[0] != '\0');
+		assert_null(strchr(r->what, '{'));
+		assert_null(strchr(r->risk, '{'));
+		assert_null(strchr(r->why, '{'));
+		/* never advice, whatever the machine */
+		assert_null(strstr(r->what, "noacs"));
+		assert_null(strstr(r->what, "pcie_acs_override"));
+		assert_null(strstr(r->what, "GGML_CUDA_P2P"));
+		assert_null(strstr(r->what, "amd_iommu=on"));
+	}
+}
+
+static const struct p2s_remedy *remedy(const struct p2s_model *m, const char *code)
+{
+	const struct p2s_remedy *found = NULL;
+
+	for (size_t i = 0; i < m->remedy_count; i++) {
+		if (strcmp(m->remedies[i].code, code) != 0)
+			continue;
+		assert_null(found); /* each id once */
+		found = &m->remedies[i];
+	}
+	return found;
+}
+
+static void is(const struct p2s_model *m, const char *code, const char *effect)
+{
+	const struct p2s_remedy *r = remedy(m, code);
+
+	if (r == NULL || strcmp(r->effect, effect) != 0)
+		fail_msg("%s: expected %s, found %s", code, effect, r == NULL ? "nothing" : r->effect);
+}
+
+static size_t place(const struct p2s_model *m, const char *code)
+{
+	for (size_t i = 0; i < m->remedy_count; i++)
+		if (strcmp(m->remedies[i].code, code) == 0)
+			return i;
+	fail_msg("no %s", code);
+	return 0;
+}
+
+/* Four cards alone on their roots, translated because SNP needs it, kernel 6.14. */
+static void founding_host(void **state)
+{
+	static const char *const inferences[] = {"I5", "I6", "P1"};
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 4, P2PSAFE_VERDICT_CORRUPT);
+	translated(&m);
+	m.facts.host.snp = P2S_YES;
+	m.facts.host.vfio_gpus = 4;
+	explain(&m);
+	is(&m, "T0", "applies");
+	is(&m, "I1", "forbidden");
+	is(&m, "I2", "forbidden");
+	is(&m, "I3", "forbidden");
+	is(&m, "I7", "already_on");
+	assert_non_null(strstr(remedy(&m, "I7")->why, "no effect on this kernel"));
+	is(&m, "A1", "no_effect");
+	is(&m, "A2", "no_effect");
+	is(&m, "A3", "no_effect");
+	assert_non_null(strstr(remedy(&m, "A1")->why, "share a bridge"));
+	is(&m, "S1", "applies");
+	for (size_t i = 0; i < COUNT(inferences); i++) {
+		is(&m, inferences[i], "applies");
+		assert_non_null(strstr(remedy(&m, inferences[i])->why, "inference"));
+	}
+	assert_int_equal(place(&m, "T0"), 0);
+	assert_true(place(&m, "S1") < place(&m, "I1"));
+	assert_null(remedy(&m, "I4"));
+	for (size_t i = 0; i < m.finding_count; i++)
+		assert_string_not_equal(m.findings[i].code, "ACS_REDIRECT");
+	p2s_model_free(&m);
+}
+
+/* Translated and redirected, and nothing needs the translation: in the order of trying. */
+static void ordinary_translated_host(void **state)
+{
+	static const char *const order[] = {"T0", "I1", "I2", "A3", "A1", "A2"};
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	translated(&m);
+	explain(&m);
+	for (size_t i = 0; i < COUNT(order); i++) {
+		is(&m, order[i], "applies");
+		assert_int_equal(place(&m, order[i]), i);
+	}
+	assert_non_null(strstr(remedy(&m, "I1")->what, "iommu=pt"));
+	assert_non_null(strstr(remedy(&m, "I2")->what, "name on your board may differ"));
+	assert_non_null(strstr(remedy(&m, "A1")->what, "pci=config_acs=x0x00xx@0000:40:03.1;x0x00xx@0000:60:03.1\""));
+	assert_non_null(strstr(remedy(&m, "A1")->what, "pci=disable_acs_redir=0000:40:03.1;0000:60:03.1\""));
+	assert_non_null(strstr(remedy(&m, "A2")->risk, "lost at reboot"));
+	assert_null(remedy(&m, "I5"));
+	assert_null(remedy(&m, "S1"));
+	p2s_model_free(&m);
+}
+
+/* Without root the ACS words are not read: nothing is said about them. */
+static void unread_acs(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	translated(&m);
+	for (size_t i = 0; i < m.gpu_count; i++)
+		m.gpus[i].facts.hops[0].acs_ctl = P2S_ACS_UNREAD;
+	explain(&m);
+	is(&m, "I1", "applies");
+	is(&m, "A1", "no_effect");
+	m.gpus[0].facts.hop_count = 0; /* nor is the path known: nothing can be said */
+	explain(&m);
+	assert_null(remedy(&m, "A1"));
+	p2s_model_free(&m);
+}
+
+static void passthrough_is_asked_for_already(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	translated(&m);
+	m.facts.host.cmd_pt = P2S_YES;
+	m.facts.host.vfio_gpus = 1;
+	m.facts.host.sme = P2S_YES;
+	explain(&m);
+	is(&m, "I1", "already_on");
+	is(&m, "I2", "forbidden");
+	is(&m, "I3", "applies");
+	assert_non_null(strstr(remedy(&m, "I3")->risk, "0x177"));
+	p2s_model_free(&m);
+}
+
+/* A guest is told what its host's owner can do, and nothing about firmware, patches or bridges. */
+static void honest_guest(void **state)
+{
+	static const char *const never[] = {"vBIOS", "patched", "ACS", "Re-Size BAR"};
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, P2PSAFE_VERDICT_UNSUPPORTED);
+	m.facts.host.hypervisor = P2S_YES;
+	for (size_t i = 0; i < m.pair_count; i++)
+		m.pairs[i].can_access = 0;
+	for (size_t i = 0; i < m.gpu_count; i++) {
+		m.gpus[i].facts.clique = -2;
+		m.gpus[i].bar1_bytes = UINT64_C(256) << 20;
+		m.gpus[i].memory_bytes = UINT64_C(24) << 30;
+	}
+	explain(&m);
+	is(&m, "T0", "applies");
+	is(&m, "V2", "applies");
+	is(&m, "V1", "applies");
+	assert_null(remedy(&m, "V0"));
+	assert_null(remedy(&m, "B1"));
+	for (size_t i = 0; i < m.remedy_count; i++) {
+		for (size_t k = 0; k < COUNT(never); k++) {
+			assert_null(strstr(m.remedies[i].what, never[k]));
+			assert_null(strstr(m.remedies[i].why, never[k]));
+		}
+	}
+	p2s_model_free(&m);
+}
+
+static void lying_guest(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	m.facts.host.hypervisor = P2S_YES;
+	m.gpus[0].facts.clique = m.gpus[1].facts.clique = 1;
+	explain(&m);
+	is(&m, "V0", "applies");
+	assert_null(remedy(&m, "V2"));
+	assert_string_equal(remedy(&m, "V0")->needs, "host");
+	p2s_model_free(&m);
+}
+
+static void small_windows(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 3, P2PSAFE_VERDICT_UNSUPPORTED);
+	for (size_t i = 0; i < m.gpu_count; i++) {
+		m.gpus[i].bar1_bytes = i == 2 ? UINT64_C(32) << 30 : UINT64_C(256) << 20;
+		m.gpus[i].memory_bytes = UINT64_C(24) << 30;
+	}
+	explain(&m);
+	is(&m, "B1", "applies");
+	assert_non_null(strstr(remedy(&m, "B1")->what, "0000:01:00.0, 0000:02:00.0 still"));
+	p2s_model_free(&m);
+	/* a window that is large and still too small cannot be mended by firmware */
+	base(&m, 2, P2PSAFE_VERDICT_UNSUPPORTED);
+	for (size_t i = 0; i < m.gpu_count; i++) {
+		m.gpus[i].bar1_bytes = UINT64_C(32) << 30;
+		m.gpus[i].memory_bytes = UINT64_C(48) << 30;
+	}
+	explain(&m);
+	assert_null(remedy(&m, "B1"));
+	assert_int_equal(m.remedy_count, 1);
+	p2s_model_free(&m);
+}
+
+static void healthy_host(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 4, P2PSAFE_VERDICT_OK);
+	explain(&m);
+	assert_int_equal(m.remedy_count, 0);
+	p2s_model_free(&m);
+}
+
+static void failed_start(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, 0);
+	assert_int_equal(p2s_model_find(&m, "GPU_INIT_FAILED", P2PSAFE_SEVERITY_ERROR, P2PSAFE_CONFIDENCE_MEDIUM, 1, -1, "log",
+	                                "firmware boot failed while the group is identity: ..."),
+	                 1);
+	assert_int_equal(p2s_rules_remedy(&m), 1);
+	is(&m, "I0", "applies");
+	assert_non_null(strstr(remedy(&m, "I0")->what, "0000:02:00.0"));
+	assert_non_null(strstr(remedy(&m, "I0")->risk, "power cycle"));
+	p2s_model_free(&m);
+}
+
+/* Every row can be reached: a remedy that no machine gets is text nobody checks. */
+static void every_other_remedy(void **state)
+{
+	static const struct {
+		const char *finding, *remedy;
+		int32_t gpu;
+	} simple[] = {{"GPU_WEDGED", "G1", 0},          {"GRAVE_XID", "G1", 0},        {"BAR1_NO_SPACE", "B1", 0},
+	              {"BAR1_DISPLAY_RESERVED", "B2", 0}, {"VM_PASSTHROUGH", "V1", 0},   {"VM_TOPOLOGY_HIDDEN", "V4", -1},
+	              {"CONTAINER_SHM_SMALL", "C1", -1},  {"PEER_INVISIBLE", "C2", -1},  {"CONTAINER_IPC_ISOLATED", "C3", 0},
+	              {"MIG", "M1", 0},                   {"NVLINK_FABRIC_NOT_READY", "N1", 0}, {"DRIVER_KNOWN_BAD", "D2", -1},
+	              {"CMDLINE_ACS_LIST_COMMA", "A1", -1}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(simple); i++) {
+		struct p2s_model m;
+
+		base(&m, 2, P2PSAFE_VERDICT_OK);
+		assert_int_equal(p2s_rules_judge(&m, NULL), 1);
+		assert_int_equal(p2s_rules_remedy(&m), 1);
+		assert_null(remedy(&m, simple[i].remedy));
+		assert_int_equal(p2s_model_find(&m, simple[i].finding, P2PSAFE_SEVERITY_WARNING, P2PSAFE_CONFIDENCE_HIGH, simple[i].gpu,
+		                                -1, "here", "so"),
+		                 1);
+		assert_int_equal(p2s_rules_remedy(&m), 1);
+		is(&m, simple[i].remedy, "applies");
+		p2s_model_free(&m);
+	}
+}
+
+static void remap_parameter(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	translated(&m);
+	m.facts.host.remap_peer_mmio = P2S_NO;
+	explain(&m);
+	is(&m, "I7", "no_effect");
+	m.facts.host.kernel_minor = 8;
+	explain(&m);
+	is(&m, "I7", "applies");
+	m.facts.host.remap_peer_mmio = P2S_UNREAD;
+	explain(&m);
+	assert_null(remedy(&m, "I7"));
+	p2s_model_free(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(founding_host),
+		cmocka_unit_test(ordinary_translated_host),
+		cmocka_unit_test(unread_acs),
+		cmocka_unit_test(passthrough_is_asked_for_already),
+		cmocka_unit_test(honest_guest),
+		cmocka_unit_test(lying_guest),
+		cmocka_unit_test(small_windows),
+		cmocka_unit_test(healthy_host),
+		cmocka_unit_test(failed_start),
+		cmocka_unit_test(every_other_remedy),
+		cmocka_unit_test(remap_parameter),
+	};
+
+	return cmocka_run_group_tests_name("remedies", tests, NULL, NULL);
+}
