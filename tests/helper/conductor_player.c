@@ -26,6 +26,19 @@ void play_init(struct play *p, const char *host_dir)
 	p->protocol = P2S_PROTOCOL;
 	p->version = P2S_VERSION_TEXT;
 	p->sock = -1;
+	memset(p->gpu_facts, 0xff, sizeof p->gpu_facts);
+}
+
+static void take_event(struct play *p, const struct p2s_lib_log_event *e)
+{
+	for (size_t i = 0; i < p->event_count; i++) {
+		if (p->events[i].usec == e->usec && p->events[i].kind == e->kind && strcmp(p->events[i].text, e->text) == 0) {
+			p->events[i] = *e;
+			return;
+		}
+	}
+	p->events = realloc(p->events, (p->event_count + 1) * sizeof *p->events);
+	p->events[p->event_count++] = *e;
 }
 
 static int start(struct play *p)
@@ -90,6 +103,13 @@ static void take(struct play *p, uint16_t id, const union p2s_lib_any *any, int 
 		p->gpus[any->gpu_out.index] = any->gpu_out;
 	} else if (id == p2s_id_lib_pair_out && any->pair_out.src < P2S_MAX_GPUS && any->pair_out.dst < P2S_MAX_GPUS) {
 		p->pairs[any->pair_out.src][any->pair_out.dst] = any->pair_out;
+	} else if (id == p2s_id_lib_log_event) {
+		take_event(p, &any->log_event);
+	} else if (id == p2s_id_lib_log_state) {
+		p->log_state = any->log_state;
+		p->log_states++;
+	} else if (id == p2s_id_lib_gpu_fact && any->gpu_fact.gpu < P2S_MAX_GPUS && any->gpu_fact.which >= 0 && any->gpu_fact.which < 32) {
+		p->gpu_facts[any->gpu_fact.gpu][any->gpu_fact.which] = any->gpu_fact.value;
 	} else if (id == p2s_id_lib_driver) {
 		p->driver = any->driver;
 		p->drivers++;
@@ -159,7 +179,9 @@ void play_free(struct play *p)
 		if (p->workers[i].pidfd >= 0)
 			close(p->workers[i].pidfd);
 	free(p->legs);
+	free(p->events);
 	p->legs = NULL;
+	p->events = NULL;
 }
 
 const struct p2s_lib_leg *play_leg(const struct play *p, uint32_t src, uint32_t dst, int32_t leg, int32_t mapping)

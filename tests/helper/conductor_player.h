@@ -44,6 +44,11 @@ struct play {
 	size_t staged_count;
 	struct p2s_lib_fact facts[512];
 	size_t fact_count;
+	struct p2s_lib_log_event *events; /* the last of those that mean the same line */
+	size_t event_count;
+	struct p2s_lib_log_state log_state;
+	int log_states;
+	uint64_t gpu_facts[P2S_MAX_GPUS][32]; /* by P2S_GPU_FACT_*; UINT64_MAX: did not come */
 	struct p2s_lib_gpu_out gpus[P2S_MAX_GPUS];
 	struct p2s_lib_pair_out pairs[P2S_MAX_GPUS][P2S_MAX_GPUS];
 	struct p2s_lib_driver driver;
