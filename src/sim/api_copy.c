@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/active.h"
 #include "sim/api.h"
+#include "sim/fault.h"
 #include "sim/lock.h"
 #include "sim/map.h"
 
@@ -58,7 +60,7 @@ static struct sim_view owners_view(const struct sim_view *v)
 static struct sim_hit find_hit(struct copy_job *j)
 {
 	struct sim_hit none = { NULL, 0, 8 };
-	struct sim_transfer t = { SIM_ANY, j->to.owner, SIM_OP_STAGED, 0, j->to.offset, j->bytes };
+	struct sim_transfer t = { SIM_ANY, j->to.owner, SIM_OP_STAGED, 0, j->to.offset, j->bytes, NULL };
 
 	if (j->set)
 		return none;
@@ -117,8 +119,9 @@ static uint64_t run_copy(struct sim_stream *s, struct sim_job *job)
 	enum sim_outcome rc = SIM_OK;
 	int error = 0;
 
-	if (__atomic_load_n(&s->context->error, __ATOMIC_ACQUIRE))
+	if (sim_context_error(s->context))
 		return 0;
+	sim_active_enter(sim_host());
 	if (overtaken(j) && (flag = overtaking_flag(s)) != NULL) {
 		rc = sim_view_copy(&flag->to, &flag->from, flag->bytes, &flag->hit, &error);
 		sim_sleep_ns(OVERTAKE_NS);
@@ -127,6 +130,7 @@ static uint64_t run_copy(struct sim_stream *s, struct sim_job *job)
 		rc = sim_view_set(&j->to, j->bytes, (unsigned char)j->value, &error);
 	else if (rc == SIM_OK)
 		rc = sim_view_copy(&j->to, &j->from, j->bytes, &j->hit, &error);
+	sim_active_leave(sim_host());
 	finish(s, rc, error);
 	return j->ns;
 }
@@ -134,6 +138,7 @@ static uint64_t run_copy(struct sim_stream *s, struct sim_job *job)
 static CUresult submit(struct sim_context *ctx, CUstream stream, const struct copy_job *model)
 {
 	struct sim_stream *s = sim_stream_of(ctx, stream);
+	const struct sim_fault *f;
 	struct copy_job *j;
 
 	j = s ? malloc(sizeof(*j)) : NULL;
@@ -143,8 +148,13 @@ static CUresult submit(struct sim_context *ctx, CUstream stream, const struct co
 	j->job.run = run_copy;
 	j->ns = copy_ns(&j->to, &j->from, j->bytes, j->staged);
 	j->hit = find_hit(j);
-	if (j->hit.fault && j->hit.fault->effect == SIM_ERROR) {
-		CUresult rc = (CUresult)j->hit.fault->error;
+	f = j->hit.fault;
+	if (f && f->effect == SIM_SLOW)
+		j->ns *= (uint64_t)f->factor;
+	if (f && f->effect == SIM_FAST)
+		j->ns /= (uint64_t)f->factor;
+	if (f && f->effect == SIM_ERROR) {
+		CUresult rc = (CUresult)f->error;
 
 		free(j);
 		return rc;
@@ -184,12 +194,14 @@ static CUresult copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream st
 
 P2S_EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
 {
+	SIM_ENTER();
 	return copy(dst, src, bytes, stream);
 }
 
 P2S_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes,
                                       CUstream stream)
 {
+	SIM_ENTER();
 	if (!dst_ctx || !src_ctx)
 		return CU_INVALID_CONTEXT;
 	if (!sim_map_is_device(dst) || !sim_map_is_device(src))
@@ -199,6 +211,7 @@ P2S_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdevi
 
 P2S_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t bytes, CUstream stream)
 {
+	SIM_ENTER();
 	if (!dst || sim_map_is_device((uint64_t)(uintptr_t)dst) || !sim_map_is_device(src))
 		return CU_INVALID_VALUE;
 	return copy((CUdeviceptr)(uintptr_t)dst, src, bytes, stream);
@@ -206,6 +219,7 @@ P2S_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t byte
 
 P2S_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream)
 {
+	SIM_ENTER();
 	if (!src || !sim_map_is_device(dst))
 		return CU_INVALID_VALUE;
 	return copy(dst, (CUdeviceptr)(uintptr_t)src, bytes, stream);
@@ -213,6 +227,7 @@ P2S_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_
 
 P2S_EXPORT CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream)
 {
+	SIM_ENTER();
 	struct copy_job j = { .bytes = bytes, .set = 1, .value = value };
 	struct sim_context *ctx;
 	CUresult rc = engine_of(stream, &ctx);

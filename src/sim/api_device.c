@@ -7,6 +7,8 @@
 
 #include "sim/api.h"
 #include "sim/context.h"
+#include "sim/fault.h"
+#include "sim/lock.h"
 
 static int started;
 static int visible[P2S_MAX_GPUS];
@@ -125,13 +127,50 @@ CUresult sim_current(struct sim_context **ctx)
 	if (!current || !current->retained)
 		return CU_INVALID_CONTEXT;
 	*ctx = current;
-	return __atomic_load_n(&current->error, __ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&current->late_error, __ATOMIC_ACQUIRE) &&
+	    __atomic_sub_fetch(&current->late_calls, 1, __ATOMIC_ACQ_REL) < 0)
+		sim_context_fail(current, current->late_error);
+	return sim_context_error(current);
+}
+
+int sim_context_error(const struct sim_context *ctx)
+{
+	const struct sim_host *h = sim_host();
+	int error = __atomic_load_n(&ctx->error, __ATOMIC_ACQUIRE), lost = sim_gpu_lost(h, ctx->gpu);
+
+	if (lost || error)
+		return lost ? lost : error;
+	return h->config.gpus[ctx->gpu].mps ? __atomic_load_n(&h->shared->gpus[ctx->gpu].mps_error, __ATOMIC_ACQUIRE) : 0;
+}
+
+int sim_context_gpu(void)
+{
+	return current && current->retained ? current->gpu : SIM_NOBODY;
+}
+
+void sim_context_wait(struct sim_context *ctx)
+{
+	uint32_t turns = 0;
+
+	while (sim_host()->config.gpus[ctx->gpu].alloc_waits && __atomic_load_n(&ctx->running, __ATOMIC_ACQUIRE))
+		sim_relax(&turns);
+}
+
+void sim_context_fail_late(struct sim_context *ctx, int error, int64_t calls)
+{
+	if (__atomic_load_n(&ctx->late_error, __ATOMIC_ACQUIRE))
+		return;
+	__atomic_store_n(&ctx->late_calls, calls, __ATOMIC_RELAXED);
+	__atomic_store_n(&ctx->late_error, error, __ATOMIC_RELEASE);
 }
 
 void sim_context_fail(struct sim_context *ctx, int error)
 {
+	struct sim_host *h = sim_host();
 	int none = 0;
 
+	if (h->config.gpus[ctx->gpu].mps)
+		__atomic_store_n(&h->shared->gpus[ctx->gpu].mps_error, (int32_t)error, __ATOMIC_RELEASE);
 	__atomic_compare_exchange_n(&ctx->error, &none, error, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
@@ -148,6 +187,7 @@ P2S_EXPORT int p2psafe_sim_missing(const char *name)
 
 P2S_EXPORT CUresult cuInit(unsigned flags)
 {
+	SIM_ENTER();
 	struct sim_host *h = sim_host();
 	CUresult rc = CU_OK;
 
@@ -171,6 +211,7 @@ P2S_EXPORT CUresult cuInit(unsigned flags)
 
 P2S_EXPORT CUresult cuDriverGetVersion(int *version)
 {
+	SIM_ENTER();
 	const struct sim_config *c = sim_host_config();
 
 	if (!version)
@@ -183,6 +224,7 @@ P2S_EXPORT CUresult cuDriverGetVersion(int *version)
 
 P2S_EXPORT CUresult cuDeviceGetCount(int *count)
 {
+	SIM_ENTER();
 	if (sim_started())
 		return CU_NOT_INITIALIZED;
 	if (!count)
@@ -193,6 +235,7 @@ P2S_EXPORT CUresult cuDeviceGetCount(int *count)
 
 P2S_EXPORT CUresult cuDeviceGet(CUdevice *dev, int ordinal)
 {
+	SIM_ENTER();
 	if (sim_started())
 		return CU_NOT_INITIALIZED;
 	if (!dev)
@@ -220,6 +263,7 @@ static CUresult asked(const void *out, CUdevice dev, const struct sim_gpu **gpu)
 
 P2S_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 {
+	SIM_ENTER();
 	const struct sim_gpu *g;
 	CUresult rc = asked(name, dev, &g);
 
@@ -233,6 +277,7 @@ P2S_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 
 P2S_EXPORT CUresult cuDeviceGetUuid_v2(struct cu_uuid *uuid, CUdevice dev)
 {
+	SIM_ENTER();
 	const struct sim_gpu *g;
 	CUresult rc = asked(uuid, dev, &g);
 
@@ -243,6 +288,7 @@ P2S_EXPORT CUresult cuDeviceGetUuid_v2(struct cu_uuid *uuid, CUdevice dev)
 
 P2S_EXPORT CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
 {
+	SIM_ENTER();
 	const struct sim_gpu *g;
 	CUresult rc = asked(text, dev, &g);
 	char upper[P2S_BDF_TEXT];
@@ -261,6 +307,7 @@ P2S_EXPORT CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
 
 P2S_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *text)
 {
+	SIM_ENTER();
 	int gpu;
 
 	if (sim_started())
@@ -276,6 +323,7 @@ P2S_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *text)
 
 P2S_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
+	SIM_ENTER();
 	const struct sim_gpu *g;
 	CUresult rc = asked(bytes, dev, &g);
 
@@ -286,6 +334,7 @@ P2S_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 
 P2S_EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice dev)
 {
+	SIM_ENTER();
 	const struct sim_gpu *g;
 	CUresult rc = asked(value, dev, &g);
 
@@ -348,6 +397,7 @@ P2S_EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice dev
 
 P2S_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice dev)
 {
+	SIM_ENTER();
 	const struct sim_gpu *g;
 	CUresult rc = asked(out, dev, &g);
 	struct sim_context *ctx;
@@ -357,13 +407,16 @@ P2S_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice dev)
 		return rc;
 	if (g->init_error)
 		return (CUresult)g->init_error;
-	if (g->compute_mode == 2 || !sim_gpu_enter(sim_host(), gpu, g->compute_mode == 3))
+	if (sim_gpu_lost(sim_host(), gpu))
+		return (CUresult)sim_gpu_lost(sim_host(), gpu);
+	if (g->compute_mode == 2 || !sim_gpu_enter(sim_host(), gpu, g->compute_mode == 3 && !g->mps))
 		return CU_DEVICE_UNAVAILABLE;
 	pthread_mutex_lock(&guard);
 	ctx = &contexts[gpu];
 	if (!ctx->retained) {
 		ctx->gpu = gpu;
 		ctx->error = 0;
+		ctx->late_error = 0;
 		ctx->peers = 0;
 	}
 	ctx->retained++;
@@ -374,6 +427,7 @@ P2S_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice dev)
 
 P2S_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
+	SIM_ENTER();
 	int gpu = sim_device_gpu(dev), last;
 
 	if (sim_started())
@@ -394,6 +448,7 @@ P2S_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
 P2S_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned flags)
 {
+	SIM_ENTER();
 	int gpu = sim_device_gpu(dev);
 
 	if (sim_started())
@@ -406,6 +461,7 @@ P2S_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned flags)
 
 P2S_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
 {
+	SIM_ENTER();
 	if (sim_started())
 		return CU_NOT_INITIALIZED;
 	if (ctx && (ctx < contexts || ctx >= contexts + P2S_MAX_GPUS || !ctx->retained))
@@ -416,6 +472,7 @@ P2S_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
 
 P2S_EXPORT CUresult cuCtxGetCurrent(CUcontext *ctx)
 {
+	SIM_ENTER();
 	if (sim_started())
 		return CU_NOT_INITIALIZED;
 	if (!ctx)
@@ -426,6 +483,7 @@ P2S_EXPORT CUresult cuCtxGetCurrent(CUcontext *ctx)
 
 P2S_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
 {
+	SIM_ENTER();
 	int a = sim_device_gpu(dev), b = sim_device_gpu(peer);
 
 	if (sim_started())
@@ -440,6 +498,7 @@ P2S_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
 
 P2S_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice src, CUdevice dst)
 {
+	SIM_ENTER();
 	int a = sim_device_gpu(src), b = sim_device_gpu(dst);
 	const struct sim_link *l;
 
@@ -468,9 +527,10 @@ P2S_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice 
 
 P2S_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
-	struct sim_transfer t = { 0, 0, SIM_OP_ENABLE, SIM_MAP_PEER, 0, 0 };
+	struct sim_transfer t = { 0, 0, SIM_OP_ENABLE, SIM_MAP_PEER, 0, 0, NULL };
 
 	if (rc)
 		return rc;
@@ -494,6 +554,7 @@ P2S_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 
 P2S_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 

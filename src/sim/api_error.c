@@ -1,5 +1,6 @@
 /* Driver API: names of results. */
 #include "sim/api.h"
+#include "sim/fault.h"
 
 struct error_word {
 	CUresult number;
@@ -25,6 +26,7 @@ static const struct error_word *find(CUresult error)
 
 P2S_EXPORT CUresult cuGetErrorName(CUresult error, const char **out)
 {
+	SIM_ENTER();
 	const struct error_word *w = find(error);
 
 	if (!out)
@@ -35,6 +37,7 @@ P2S_EXPORT CUresult cuGetErrorName(CUresult error, const char **out)
 
 P2S_EXPORT CUresult cuGetErrorString(CUresult error, const char **out)
 {
+	SIM_ENTER();
 	const struct error_word *w = find(error);
 
 	if (!out)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "sim/api.h"
+#include "sim/fault.h"
 #include "sim/map.h"
 
 #define BLOCK (UINT64_C(2) << 20) /* large allocations start at 2 MiB, as with the driver */
@@ -45,6 +46,7 @@ static CUresult alloc_on(struct sim_context *ctx, size_t bytes, CUdeviceptr *ptr
 
 P2S_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t bytes)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 
@@ -52,11 +54,13 @@ P2S_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t bytes)
 		return rc;
 	if (!ptr || !bytes || bytes > (UINT64_C(1) << 42))
 		return CU_INVALID_VALUE;
+	sim_context_wait(ctx);
 	return alloc_on(ctx, bytes, ptr);
 }
 
 P2S_EXPORT CUresult cuMemFree_v2(CUdeviceptr ptr)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	struct sim_map m;
@@ -65,6 +69,7 @@ P2S_EXPORT CUresult cuMemFree_v2(CUdeviceptr ptr)
 		return rc;
 	if (!ptr)
 		return CU_OK;
+	sim_context_wait(ctx);
 	if (!sim_map_remove(ptr, 1u << SIM_KIND_PLAIN, &m))
 		return CU_INVALID_VALUE;
 	sim_object_drop(sim_host(), m.object);
@@ -73,6 +78,7 @@ P2S_EXPORT CUresult cuMemFree_v2(CUdeviceptr ptr)
 
 P2S_EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 
@@ -87,6 +93,7 @@ P2S_EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 
 P2S_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 
@@ -99,6 +106,7 @@ P2S_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
 
 P2S_EXPORT CUresult cuMemHostUnregister(void *p)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	uint64_t bytes;
@@ -110,6 +118,7 @@ P2S_EXPORT CUresult cuMemHostUnregister(void *p)
 
 P2S_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsigned flags)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	uint64_t left;
@@ -124,6 +133,7 @@ P2S_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsi
 
 P2S_EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	void *p;
@@ -132,6 +142,7 @@ P2S_EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 		return rc;
 	if (!out || !bytes || flags > 7)
 		return CU_INVALID_VALUE;
+	sim_context_wait(ctx);
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return CU_OUT_OF_MEMORY;
@@ -145,12 +156,14 @@ P2S_EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 
 P2S_EXPORT CUresult cuMemFreeHost(void *p)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	uint64_t bytes;
 
 	if (rc)
 		return rc;
+	sim_context_wait(ctx);
 	if (!sim_map_host_remove(p, 1, &bytes))
 		return CU_INVALID_VALUE;
 	munmap(p, bytes);
@@ -159,6 +172,7 @@ P2S_EXPORT CUresult cuMemFreeHost(void *p)
 
 P2S_EXPORT CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
 {
+	SIM_ENTER();
 	struct sim_map m = { 0 };
 	uint64_t left = 0;
 	int device;
@@ -214,11 +228,12 @@ P2S_EXPORT CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr
 
 P2S_EXPORT CUresult cuIpcGetMemHandle(struct cu_ipc_handle *out, CUdeviceptr ptr)
 {
+	SIM_ENTER();
 	struct sim_host *h = sim_host();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	struct ipc_record record = { .magic = IPC_MAGIC };
-	struct sim_transfer t = { SIM_ANY, 0, SIM_OP_EXPORT, SIM_MAP_IPC, 0, 0 };
+	struct sim_transfer t = { SIM_ANY, 0, SIM_OP_EXPORT, SIM_MAP_IPC, 0, 0, NULL };
 	struct sim_map m;
 
 	if (rc)
@@ -244,7 +259,7 @@ P2S_EXPORT CUresult cuIpcGetMemHandle(struct cu_ipc_handle *out, CUdeviceptr ptr
 static CUresult open_record(struct sim_context *ctx, const struct ipc_record *r, CUdeviceptr *out)
 {
 	struct sim_host *h = sim_host();
-	struct sim_transfer t = { ctx->gpu, 0, SIM_OP_OPEN, SIM_MAP_IPC, 0, 0 };
+	struct sim_transfer t = { ctx->gpu, 0, SIM_OP_OPEN, SIM_MAP_IPC, 0, 0, NULL };
 	struct sim_map m = { .bytes = r->bytes, .kind = SIM_KIND_IPC, .object = r->object, .generation = r->generation,
 		             .access = UINT64_C(1) << ctx->gpu };
 	CUresult rc;
@@ -268,6 +283,7 @@ static CUresult open_record(struct sim_context *ctx, const struct ipc_record *r,
 
 P2S_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, struct cu_ipc_handle handle, unsigned flags)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	struct ipc_record r;
@@ -287,6 +303,7 @@ P2S_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, struct cu_ipc_handle
 
 P2S_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	struct sim_map m;

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/active.h"
 #include "sim/api.h"
+#include "sim/fault.h"
 #include "sim/lock.h"
 #include "sim/ring.h"
 #include "sim/twins.h"
@@ -45,13 +47,16 @@ int sim_kernel_outcome(enum sim_outcome rc, int error)
 	return rc == SIM_WEDGED ? SIM_TWIN_WEDGED : rc == SIM_FAILED ? error : CU_OK;
 }
 
-uint64_t sim_kernel_ns(const struct sim_view *v, uint64_t bytes)
+uint64_t sim_kernel_ns(const struct sim_view *v, uint32_t op, uint64_t at, uint64_t bytes)
 {
 	const struct sim_link *l = &v->host->config.links[v->accessor][v->owner];
+	struct sim_transfer t = sim_view_transfer(v, op, at, bytes);
+	uint64_t ns;
 
 	if (!sim_view_remote(v))
 		return LAUNCH_NS + (uint64_t)((double)bytes * 1e9 / LOCAL_BYTES_PER_S);
-	return LAUNCH_NS + (uint64_t)l->latency_ns + (uint64_t)((double)bytes * 1e9 / (double)l->bytes_per_s);
+	ns = (uint64_t)l->latency_ns + (uint64_t)((double)bytes * 1e9 / (double)l->bytes_per_s);
+	return LAUNCH_NS + sim_fault_time(v->host, &t, ns);
 }
 
 static void jit_log(unsigned count, const int *options, void **values, const char *text)
@@ -72,6 +77,7 @@ static void jit_log(unsigned count, const int *options, void **values, const cha
 
 P2S_EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, int *options, void **values)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	struct sim_module *m;
@@ -80,6 +86,7 @@ P2S_EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigne
 
 	if (rc)
 		return rc;
+	sim_context_wait(ctx);
 	if (!out || !image || (count && (!options || !values)))
 		return CU_INVALID_VALUE;
 	if (!sim_host()->config.gpus[ctx->gpu].jit) {
@@ -107,6 +114,7 @@ P2S_EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigne
 
 P2S_EXPORT CUresult cuModuleUnload(CUmodule module)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 
@@ -118,6 +126,7 @@ P2S_EXPORT CUresult cuModuleUnload(CUmodule module)
 
 P2S_EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	int i;
@@ -141,11 +150,16 @@ static uint64_t run_kernel(struct sim_stream *s, struct sim_job *job)
 	struct sim_host *h = sim_host();
 	int rc, d;
 
-	if (__atomic_load_n(&s->context->error, __ATOMIC_ACQUIRE))
+	if (sim_context_error(s->context))
 		return 0;
 	if (k->effect == SIM_WEDGE || k->effect == SIM_HANG)
 		sim_fault_park();
+	__atomic_add_fetch(&s->context->running, 1, __ATOMIC_ACQ_REL);
+	sim_active_enter(h);
 	rc = k->twin(k);
+	sim_active_leave(h);
+	if (rc != SIM_TWIN_WEDGED)
+		__atomic_sub_fetch(&s->context->running, 1, __ATOMIC_ACQ_REL);
 	if (rc == SIM_TWIN_WEDGED)
 		sim_fault_park();
 	/* A kernel ends when its stores have landed. */
@@ -159,9 +173,10 @@ static uint64_t run_kernel(struct sim_stream *s, struct sim_job *job)
 P2S_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                                    unsigned shared, CUstream stream, void **params, void **extra)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
-	struct sim_transfer t = { 0, SIM_ANY, SIM_OP_LAUNCH, SIM_MAP_ALL, 0, 0 };
+	struct sim_transfer t = { 0, SIM_ANY, SIM_OP_LAUNCH, SIM_MAP_ALL, 0, 0, NULL };
 	struct sim_hit hit;
 	struct sim_kernel *k;
 	struct sim_stream *s;
@@ -179,10 +194,9 @@ P2S_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsig
 		return s ? CU_INVALID_HANDLE : CU_OUT_OF_MEMORY;
 	t.src = s->context->gpu;
 	hit = sim_fault_find(sim_host(), &t);
-	if (hit.fault && hit.fault->effect == SIM_ERROR)
-		return (CUresult)hit.fault->error;
-	if (hit.fault && hit.fault->effect == SIM_CRASH)
-		sim_fault_crash();
+	rc = sim_fault_stop(sim_host(), hit.fault, s->context->gpu);
+	if (rc && rc != SIM_FAULT_WEDGED)
+		return rc;
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return CU_OUT_OF_MEMORY;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "sim/api.h"
+#include "sim/fault.h"
 #include "sim/context.h"
 #include "sim/lock.h"
 
@@ -13,6 +14,7 @@ struct event_job {
 
 P2S_EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 
@@ -26,6 +28,7 @@ P2S_EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags)
 
 P2S_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 
@@ -37,6 +40,7 @@ P2S_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 
 P2S_EXPORT CUresult cuStreamQuery(CUstream stream)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 	struct sim_stream *s;
@@ -76,6 +80,7 @@ static uint64_t run_wait(struct sim_stream *s, struct sim_job *job)
 
 P2S_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 
@@ -113,11 +118,13 @@ static CUresult submit(CUevent event, CUstream stream, uint64_t (*run)(struct si
 
 P2S_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 {
+	SIM_ENTER();
 	return submit(event, stream, run_record, 1);
 }
 
 P2S_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
+	SIM_ENTER();
 	return flags ? CU_INVALID_VALUE : submit(event, stream, run_wait, 0);
 }
 
@@ -128,6 +135,7 @@ static int event_done(const struct sim_event *e)
 
 P2S_EXPORT CUresult cuEventQuery(CUevent event)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 
@@ -140,6 +148,7 @@ P2S_EXPORT CUresult cuEventQuery(CUevent event)
 
 P2S_EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 
@@ -157,6 +166,7 @@ P2S_EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 
 P2S_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 {
+	SIM_ENTER();
 	struct sim_context *ctx;
 	CUresult rc = sim_current(&ctx);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "sim/api.h"
+#include "sim/fault.h"
 #include "sim/map.h"
 
 #define GRANULARITY (UINT64_C(2) << 20)
@@ -82,6 +83,7 @@ static CUresult check_prop(const struct cu_alloc_prop *prop, int *gpu)
 
 P2S_EXPORT CUresult cuMemGetAllocationGranularity(size_t *out, const struct cu_alloc_prop *prop, int option)
 {
+	SIM_ENTER();
 	CUresult rc = sim_started();
 	int gpu;
 
@@ -97,6 +99,7 @@ P2S_EXPORT CUresult cuMemGetAllocationGranularity(size_t *out, const struct cu_a
 
 P2S_EXPORT CUresult cuMemCreate(CUmemHandle *out, size_t bytes, const struct cu_alloc_prop *prop, unsigned long long flags)
 {
+	SIM_ENTER();
 	CUresult rc = sim_started();
 	struct handle h = { 0 };
 	int gpu;
@@ -122,6 +125,7 @@ P2S_EXPORT CUresult cuMemCreate(CUmemHandle *out, size_t bytes, const struct cu_
 
 P2S_EXPORT CUresult cuMemRelease(CUmemHandle id)
 {
+	SIM_ENTER();
 	struct handle h;
 
 	if (sim_started())
@@ -137,6 +141,7 @@ P2S_EXPORT CUresult cuMemRelease(CUmemHandle id)
 
 P2S_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align, CUdeviceptr at, unsigned long long flags)
 {
+	SIM_ENTER();
 	struct sim_map m = { .bytes = bytes, .kind = SIM_KIND_RESERVED, .object = -1 };
 
 	(void)at; /* a hint */
@@ -153,6 +158,7 @@ P2S_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t a
 
 P2S_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t bytes)
 {
+	SIM_ENTER();
 	struct sim_map m;
 
 	if (sim_started())
@@ -170,6 +176,7 @@ P2S_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t bytes)
 
 P2S_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset, CUmemHandle id, unsigned long long flags)
 {
+	SIM_ENTER();
 	struct sim_host *host = sim_host();
 	struct sim_map room, m = { .at = ptr, .bytes = bytes, .kind = SIM_KIND_CUMEM };
 	struct handle h;
@@ -194,6 +201,7 @@ P2S_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset, CUmem
 
 P2S_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t bytes)
 {
+	SIM_ENTER();
 	struct sim_map m;
 
 	if (sim_started())
@@ -210,6 +218,7 @@ P2S_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t bytes)
 
 P2S_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t bytes, const struct cu_access_desc *desc, size_t count)
 {
+	SIM_ENTER();
 	struct sim_host *host = sim_host();
 	struct sim_map m;
 	size_t i;
@@ -234,9 +243,10 @@ P2S_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t bytes, const struct c
 
 P2S_EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemHandle id, int type, unsigned long long flags)
 {
+	SIM_ENTER();
 	struct sim_host *host = sim_host();
 	struct fd_record record = { .magic = FD_MAGIC };
-	struct sim_transfer t = { SIM_ANY, 0, SIM_OP_EXPORT, SIM_MAP_CUMEM, 0, 0 };
+	struct sim_transfer t = { SIM_ANY, 0, SIM_OP_EXPORT, SIM_MAP_CUMEM, 0, 0, NULL };
 	struct handle h;
 	CUresult rc;
 	int fd;
@@ -265,8 +275,9 @@ P2S_EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemHandle id, int 
 
 P2S_EXPORT CUresult cuMemImportFromShareableHandle(CUmemHandle *out, void *os_handle, int type)
 {
+	SIM_ENTER();
 	struct sim_host *host = sim_host();
-	struct sim_transfer t = { 0, 0, SIM_OP_OPEN, SIM_MAP_CUMEM, 0, 0 };
+	struct sim_transfer t = { 0, 0, SIM_OP_OPEN, SIM_MAP_CUMEM, 0, 0, NULL };
 	struct handle h = { .imported = 1 };
 	struct sim_context *ctx;
 	struct fd_record r;

@@ -53,6 +53,8 @@ static const struct sim_key gpu_keys[] = {
 	GPU_BOOL(gdr),
 	GPU_BOOL(integrated),
 	GPU_BOOL(jit),
+	GPU_BOOL(alloc_waits),
+	GPU_BOOL(mps),
 };
 
 struct link_text {
@@ -162,7 +164,7 @@ static int read_gpu(struct sim_config *c, const json_t *o, struct sim_error *e)
 
 	snprintf(where, sizeof(where), "gpus[%d]", c->gpu_count);
 	*g = (struct sim_gpu){ .cc_major = 9, .sm_count = 8, .memory_bytes = 24 * GIB, .free_bytes = 20 * GIB, .cumem_fd = 1, .ipc = 1,
-		               .gdr = 1, .jit = 1 };
+		               .gdr = 1, .jit = 1, .alloc_waits = 1 };
 	if (!sim_keys_read(o, gpu_keys, COUNT(gpu_keys), g, where, e))
 		return 0;
 	if (!p2s_bdf_parse(g->address, &g->bdf))

@@ -11,6 +11,7 @@
 #define SIM_MAX_FAULTS 256
 #define SIM_MAX_MISSING 64
 #define SIM_ANY (-1)
+#define SIM_NOBODY (-2) /* a call without a current context */
 
 enum sim_op {
 	SIM_OP_CE_WRITE = 1 << 0,
@@ -23,7 +24,9 @@ enum sim_op {
 	SIM_OP_OPEN = 1 << 7,
 	SIM_OP_EXPORT = 1 << 8,
 	SIM_OP_STAGED = 1 << 9,
-	SIM_OP_LAUNCH = 1 << 10
+	SIM_OP_LAUNCH = 1 << 10,
+	SIM_OP_CALL = 1 << 11, /* any call of the driver, by name */
+	SIM_OP_FENCE = 1 << 12
 };
 
 enum sim_mapping { SIM_MAP_PEER = 1 << 0, SIM_MAP_IPC = 1 << 1, SIM_MAP_CUMEM = 1 << 2, SIM_MAP_ALL = 7 };
@@ -45,7 +48,13 @@ enum sim_effect {
 	SIM_ERROR,
 	SIM_CRASH,
 	SIM_HANG,
-	SIM_WEDGE
+	SIM_WEDGE,
+	SIM_ALIAS,
+	SIM_SLOW,
+	SIM_FAST,
+	SIM_LATE_ERROR,
+	SIM_LOST,
+	SIM_BLOCK
 };
 
 enum sim_mutant { SIM_MUTANT_NONE, SIM_MUTANT_FLAG_FIRST, SIM_MUTANT_NO_FENCE, SIM_MUTANT_CHECK_WINDOW };
@@ -69,6 +78,8 @@ struct sim_gpu {
 	int64_t gdr;
 	int64_t integrated;
 	int64_t jit;
+	int64_t alloc_waits;
+	int64_t mps;
 };
 
 struct sim_link {
@@ -100,7 +111,14 @@ struct sim_fault {
 	int64_t shift;
 	int64_t kmsg_delay_ms; /* how much later the kernel logs it */
 	char kmsg[240];        /* what it logs; "" nothing */
+	int64_t bit;        /* alias: the address bit that is lost */
+	int64_t every;      /* of those that match, each n-th */
+	int64_t min_active; /* only while so many other jobs run */
+	int64_t factor;     /* slow, fast */
+	int64_t calls;      /* late_error: how many calls later */
+	int64_t ms;         /* block */
 	uint64_t bits;
+	char name[48];      /* op call: exported name, "*" any */
 };
 
 struct sim_nvml {
@@ -119,6 +137,7 @@ struct sim_config {
 	int mutant;
 	int has_stale;  /* some fault needs the bytes before the last change */
 	int has_mirror; /* some fault needs private copies */
+	int has_calls;  /* some fault names a call of the driver */
 	int gpu_count;
 	int fault_count;
 	int missing_count;

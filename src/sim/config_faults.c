@@ -16,6 +16,7 @@ static const struct word op_words[] = {
 	{ "ce_write", SIM_OP_CE_WRITE }, { "ce_read", SIM_OP_CE_READ }, { "sm_store", SIM_OP_SM_STORE }, { "sm_load", SIM_OP_SM_LOAD },
 	{ "flag", SIM_OP_FLAG },         { "atomic", SIM_OP_ATOMIC },   { "enable", SIM_OP_ENABLE },     { "open", SIM_OP_OPEN },
 	{ "export", SIM_OP_EXPORT },     { "staged", SIM_OP_STAGED },   { "launch", SIM_OP_LAUNCH },
+	{ "call", SIM_OP_CALL },         { "fence", SIM_OP_FENCE },
 };
 
 static const struct word mapping_words[] = { { "peer", SIM_MAP_PEER }, { "ipc", SIM_MAP_IPC }, { "cumem", SIM_MAP_CUMEM } };
@@ -26,10 +27,16 @@ static const struct word effect_words[] = {
 	{ "mirror", SIM_MIRROR },       { "stale", SIM_STALE }, { "shift", SIM_SHIFT }, { "misdirect", SIM_MISDIRECT },
 	{ "torn", SIM_TORN },           { "error", SIM_ERROR }, { "crash", SIM_CRASH }, { "reorder", SIM_REORDER },
 	{ "bit_flip", SIM_BIT_FLIP },   { "hang", SIM_HANG },   { "wedge", SIM_WEDGE },
+	{ "alias", SIM_ALIAS },         { "slow", SIM_SLOW },   { "fast", SIM_FAST },   { "late_error", SIM_LATE_ERROR },
+	{ "lost", SIM_LOST },           { "block", SIM_BLOCK },
 };
 
 /* Calls that move no bytes can only fail, kill or block. */
-#define CALLS (SIM_OP_ENABLE | SIM_OP_OPEN | SIM_OP_EXPORT | SIM_OP_LAUNCH)
+#define CALLS (SIM_OP_ENABLE | SIM_OP_OPEN | SIM_OP_EXPORT | SIM_OP_LAUNCH | SIM_OP_CALL | SIM_OP_FENCE)
+#define TIMED (SIM_OP_CE_WRITE | SIM_OP_CE_READ | SIM_OP_SM_STORE | SIM_OP_SM_LOAD | SIM_OP_STAGED)
+#define BIT(effect) (UINT64_C(1) << (effect))
+#define CALL_EFFECTS \
+	(BIT(SIM_ERROR) | BIT(SIM_CRASH) | BIT(SIM_HANG) | BIT(SIM_WEDGE) | BIT(SIM_LATE_ERROR) | BIT(SIM_LOST) | BIT(SIM_BLOCK))
 
 #define FAULT_INT(key, min, max) { #key, SIM_KEY_INT, offsetof(struct sim_fault, key), min, max, 0 }
 
@@ -52,6 +59,13 @@ static const struct sim_key fault_keys[] = {
 	FAULT_INT(shift, -(INT64_C(1) << 40), INT64_C(1) << 40),
 	FAULT_INT(kmsg_delay_ms, 0, 10000),
 	{ "kmsg", SIM_KEY_TEXT, offsetof(struct sim_fault, kmsg), 0, sizeof(((struct sim_fault *)0)->kmsg), 0 },
+	FAULT_INT(bit, 3, 45),
+	FAULT_INT(every, 1, INT64_C(1) << 31),
+	FAULT_INT(min_active, 1, 64),
+	FAULT_INT(factor, 2, 1000000),
+	FAULT_INT(calls, 0, 1000000),
+	FAULT_INT(ms, 1, 600000),
+	{ "name", SIM_KEY_TEXT, offsetof(struct sim_fault, name), 0, sizeof(((struct sim_fault *)0)->name), 0 },
 };
 
 int sim_fault_gpu(const struct sim_config *c, const json_t *v, int *out, const char *key, const char *where,
@@ -119,6 +133,28 @@ static int read_bits(const json_t *v, uint64_t *out, const char *where, struct s
 	return 1;
 }
 
+/* Keys that belong to one effect or op: there they must be, elsewhere they must not. */
+static int check_extra(const struct sim_fault *f, const char *where, struct sim_error *e)
+{
+	int timed = f->effect == SIM_SLOW || f->effect == SIM_FAST;
+
+	if ((f->effect == SIM_ALIAS) != (f->bit != 0))
+		return sim_fail(e, where, "bit belongs to alias");
+	if (timed != (f->factor != 0))
+		return sim_fail(e, where, "factor belongs to slow and fast");
+	if (timed && ((f->ops & ~(uint32_t)TIMED) || f->after || f->count || f->every > 1))
+		return sim_fail(e, where, "slow and fast belong to copies, stores and loads, and to all of them");
+	if ((f->effect == SIM_BLOCK) != (f->ms != 0))
+		return sim_fail(e, where, "ms belongs to block");
+	if (f->effect == SIM_BLOCK && (f->ops & ~(uint32_t)CALLS || f->ops & SIM_OP_LAUNCH))
+		return sim_fail(e, where, "block belongs to enable, open, export, call and fence");
+	if (f->calls && f->effect != SIM_LATE_ERROR)
+		return sim_fail(e, where, "calls belongs to late_error");
+	if ((f->ops == SIM_OP_CALL) != (f->name[0] != 0) || (f->ops & SIM_OP_CALL && f->ops != SIM_OP_CALL))
+		return sim_fail(e, where, "op call stands alone and needs a name");
+	return 1;
+}
+
 /* A plan that could never do what it says is refused: it would pass as a healthy host. */
 static int check_fault(const struct sim_fault *f, const char *where, struct sim_error *e)
 {
@@ -136,13 +172,13 @@ static int check_fault(const struct sim_fault *f, const char *where, struct sim_
 		return sim_fail(e, where, "to must be above from");
 	if (f->max_bytes && f->max_bytes < f->min_bytes)
 		return sim_fail(e, where, "max_bytes is below min_bytes");
-	if ((f->ops & CALLS) && f->effect != SIM_ERROR && f->effect != SIM_CRASH && f->effect != SIM_HANG && f->effect != SIM_WEDGE)
-		return sim_fail(e, where, "enable, open, export and launch can only error, crash, hang or wedge");
+	if ((f->ops & CALLS) && !(CALL_EFFECTS & BIT(f->effect)))
+		return sim_fail(e, where, "what moves no bytes can only fail, crash, block or lose its GPU");
 	if (f->effect == SIM_TORN && !(f->ops & (SIM_OP_CE_WRITE | SIM_OP_CE_READ | SIM_OP_SM_STORE | SIM_OP_SM_LOAD)))
 		return sim_fail(e, where, "torn belongs to copies, stores and loads");
 	if (f->effect == SIM_REORDER && f->ops != SIM_OP_FLAG)
 		return sim_fail(e, where, "reorder belongs to op flag");
-	return 1;
+	return check_extra(f, where, e);
 }
 
 static int read_fault(struct sim_config *c, const json_t *o, struct sim_error *e)
@@ -153,7 +189,7 @@ static int read_fault(struct sim_config *c, const json_t *o, struct sim_error *e
 	const json_t *mapping = json_object_get(o, "mapping"), *bits = json_object_get(o, "bits");
 
 	snprintf(where, sizeof(where), "faults[%d]", c->fault_count);
-	*f = (struct sim_fault){ .rate = 1000000, .error = 999, .bits = 1 };
+	*f = (struct sim_fault){ .rate = 1000000, .error = 999, .every = 1, .bits = 1 };
 	if (!sim_keys_read(o, fault_keys, COUNT(fault_keys), f, where, e) ||
 	    !sim_fault_gpu(c, json_object_get(o, "src"), &f->src, "src", where, e) ||
 	    !sim_fault_gpu(c, json_object_get(o, "dst"), &f->dst, "dst", where, e) ||
@@ -171,6 +207,7 @@ static int read_fault(struct sim_config *c, const json_t *o, struct sim_error *e
 		return 0;
 	c->has_stale |= f->effect == SIM_STALE;
 	c->has_mirror |= f->effect == SIM_MIRROR;
+	c->has_calls |= f->ops == SIM_OP_CALL;
 	c->fault_count++;
 	return 1;
 }

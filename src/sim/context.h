@@ -12,6 +12,9 @@ struct sim_context {
 	int gpu;
 	int retained;
 	int error;      /* sticky CUresult of a failed kernel; 0 none */
+	int late_error; /* becomes sticky after late_calls more calls; 0 none */
+	int64_t late_calls;
+	int running;    /* kernels at work */
 	uint64_t peers; /* bit per GPU: access enabled */
 	unsigned flags;
 	struct sim_stream *null_stream;
@@ -53,6 +56,14 @@ struct sim_context *sim_context_of(int gpu);
 CUresult sim_current(struct sim_context **ctx);
 /* A kernel or engine failed: every later call in the context says so. */
 void sim_context_fail(struct sim_context *ctx, int error);
+/* The same, but the next `calls` calls do not know it yet. */
+void sim_context_fail_late(struct sim_context *ctx, int error, int64_t calls);
+/* What ended the context or its GPU, 0 none. */
+int sim_context_error(const struct sim_context *ctx);
+/* GPU of the thread's current context, SIM_NOBODY. */
+int sim_context_gpu(void);
+/* Calls that the driver serves only when no kernel of the context runs. */
+void sim_context_wait(struct sim_context *ctx);
 
 /* Stream 0 is the context's own. NULL when there is no memory for it. */
 struct sim_stream *sim_stream_of(struct sim_context *ctx, CUstream stream);

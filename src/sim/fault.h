@@ -12,6 +12,7 @@ struct sim_transfer {
 	uint32_t mapping; /* one SIM_MAP_*; 0: calls and copies without one */
 	uint64_t offset;  /* of its first byte in the owner's allocation */
 	uint64_t bytes;
+	const char *name; /* op call */
 };
 
 /* A fault that applies to one transfer. fault NULL: none. */
@@ -35,6 +36,23 @@ int sim_fault_plans(const struct sim_config *c, int effect, int src, int dst);
 void sim_fault_crash(void) __attribute__((noreturn));
 /* The calling thread never goes on. */
 void sim_fault_park(void) __attribute__((noreturn));
+/* What time takes `factor` times as long or short for this transfer: ns under the plan. */
+uint64_t sim_fault_time(const struct sim_host *h, const struct sim_transfer *t, uint64_t ns);
+/* An effect that ends a transfer or a call of `gpu`: the CUresult, SIM_FAULT_WEDGED, 0 none. Crashes where the plan says so;
+ * a late error is laid down, a lost GPU is lost. */
+#define SIM_FAULT_WEDGED (-1)
+int sim_fault_stop(struct sim_host *h, const struct sim_fault *f, int gpu);
+/* A fence of src towards dst: as sim_fault_stop; waits where the plan says so. */
+int sim_fault_fence(struct sim_host *h, int src, int dst, uint32_t mapping);
+/* Before every call of the driver: 0 go on, else the CUresult to return. */
+int sim_fault_enter(const char *name);
+#define SIM_ENTER()                                      \
+	do {                                             \
+		int entered = sim_fault_enter(__func__); \
+		if (entered)                             \
+			return entered;                  \
+	} while (0)
+
 /* For calls that move no bytes: 0 go on, else the CUresult to return. Crashes or blocks where the plan says so. */
 int sim_fault_call(struct sim_host *h, const struct sim_transfer *t);
 

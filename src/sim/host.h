@@ -10,6 +10,7 @@
 #define SIM_OBJECTS 4096 /* allocations on the whole machine */
 #define SIM_USERS 72     /* processes that hold one allocation; more than P2S_MAX_GPUS + 1 */
 #define SIM_RING 4096    /* posted writes on the way from one GPU to another */
+#define SIM_ACTIVE 256  /* jobs of engines at once on the whole machine */
 #define SIM_WRITERS 8    /* kernels at once that send from one GPU to another */
 
 /* Who holds an allocation, and how often. */
@@ -51,6 +52,8 @@ struct sim_gpu_state {
 	uint32_t passes;  /* polls of waiting kernels: a writer on a busy CPU can wait for them a little */
 	uint32_t readers; /* kernels that poll memory of this GPU */
 	uint32_t contexts[SIM_USERS]; /* pids with a context, for exclusive mode */
+	int32_t lost;      /* CUresult of every later call: the GPU fell off the bus */
+	int32_t mps_error; /* what ended one client of MPS ended all */
 };
 
 struct sim_shared {
@@ -58,6 +61,7 @@ struct sim_shared {
 	uint32_t lock;  /* objects and contexts */
 	uint64_t digest;
 	uint64_t run;   /* random; names this run in handles */
+	uint32_t active[SIM_ACTIVE];
 	struct sim_gpu_state gpus[P2S_MAX_GPUS];
 	struct sim_object objects[SIM_OBJECTS];
 };
@@ -81,6 +85,12 @@ struct sim_host *sim_host(void);
 const struct sim_config *sim_host_config(void);
 /* One line to the descriptor of P2PSAFE_SIM_LOG, if any. */
 void sim_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* 0, or the CUresult that every call on this GPU gives. */
+static inline int sim_gpu_lost(const struct sim_host *h, int gpu)
+{
+	return __atomic_load_n(&h->shared->gpus[gpu].lost, __ATOMIC_ACQUIRE);
+}
 
 static inline int sim_pair(const struct sim_host *h, int src, int dst)
 {

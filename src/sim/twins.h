@@ -41,6 +41,6 @@ int sim_kernel_view(struct sim_kernel *k, uint64_t ptr, uint64_t bytes, struct s
 /* The outcome of a bulk access as a twin's return value. */
 int sim_kernel_outcome(enum sim_outcome rc, int error);
 /* Modelled time of moving bytes through a view. */
-uint64_t sim_kernel_ns(const struct sim_view *v, uint64_t bytes);
+uint64_t sim_kernel_ns(const struct sim_view *v, uint32_t op, uint64_t at, uint64_t bytes);
 
 #endif

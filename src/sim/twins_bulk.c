@@ -17,9 +17,11 @@ int sim_twin_fill(struct sim_kernel *k)
 	rc = sim_kernel_view(k, dst, end, &v);
 	if (rc)
 		return rc;
-	k->ns = sim_kernel_ns(&v, end - begin);
+	k->ns = sim_kernel_ns(&v, SIM_OP_SM_STORE, begin, end - begin);
 	outcome = sim_view_fill(&v, begin, end, seed, &error);
-	return sim_kernel_outcome(outcome, error);
+	if (outcome == SIM_OK)
+		rc = sim_fault_fence(v.host, v.accessor, v.owner, v.mapping);
+	return rc ? rc : sim_kernel_outcome(outcome, error);
 }
 
 int sim_twin_load(struct sim_kernel *k)
@@ -38,7 +40,7 @@ int sim_twin_load(struct sim_kernel *k)
 		rc = sim_kernel_view(k, k->args[1], end, &from);
 	if (rc)
 		return rc;
-	k->ns = sim_kernel_ns(&from, end - begin);
+	k->ns = sim_kernel_ns(&from, SIM_OP_SM_LOAD, begin, end - begin);
 	outcome = sim_view_load(&to, &from, begin, end, &error);
 	return sim_kernel_outcome(outcome, error);
 }
@@ -201,6 +203,6 @@ int sim_twin_check(struct sim_kernel *k)
 	sim_store_read(sim_view_store(&res), res.phys, &j.result, sizeof(j.result));
 	judge_range(&j, begin, end);
 	sim_store_write(sim_view_store(&res), res.phys, &j.result, sizeof(j.result));
-	k->ns = sim_kernel_ns(&v, end - begin);
+	k->ns = sim_kernel_ns(&v, SIM_OP_SM_LOAD, begin, end - begin);
 	return CU_OK;
 }

@@ -17,20 +17,6 @@ static struct sim_ring *way(const struct sim_view *v)
 	return &v->host->rings[sim_pair(v->host, v->accessor, v->owner)];
 }
 
-/* An effect that ends the role: 1 and rc set. */
-static int stopped(struct sim_role *r, const struct sim_hit *hit)
-{
-	if (!hit->fault)
-		return 0;
-	if (hit->fault->effect == SIM_CRASH)
-		sim_fault_crash();
-	if (hit->fault->effect == SIM_ERROR)
-		r->rc = (int)hit->fault->error;
-	if (hit->fault->effect == SIM_WEDGE)
-		r->rc = SIM_TWIN_WEDGED;
-	return r->rc != CU_OK;
-}
-
 static struct sim_hit find(const struct sim_view *v, uint32_t op, uint64_t at, uint64_t bytes)
 {
 	struct sim_transfer t = sim_view_transfer(v, op, at, bytes);
@@ -73,7 +59,7 @@ static void writer_round(struct sim_role *r, const struct sim_hit *data, uint64_
 	struct sim_hit hit = find(&r->view, SIM_OP_FLAG, flag_at, 8);
 	int src = r->view.accessor, dst = r->view.owner;
 
-	if (stopped(r, &hit))
+	if (sim_role_stopped(r, &hit))
 		return;
 	if (hit.fault && hit.fault->effect == SIM_REORDER && sim_hit_at(&hit, r->view.offset + flag_at)) {
 		/* The flag lands at once, the payload is still on its way. */
@@ -90,8 +76,8 @@ static void writer_round(struct sim_role *r, const struct sim_hit *data, uint64_
 		return;
 	}
 	write_payload(r, data, slot, seed, h->config.mutant == SIM_MUTANT_NO_FENCE ? MUTANT_NS : 0);
-	if (h->config.mutant != SIM_MUTANT_NO_FENCE)
-		sim_ring_fence(h, src, dst);
+	if (h->config.mutant != SIM_MUTANT_NO_FENCE && sim_role_fence(r))
+		return;
 	sim_view_post(&r->view, &hit, flag_at, flag, 0);
 	if (h->config.mutant != SIM_MUTANT_NO_FENCE)
 		sim_ring_fence(h, src, dst);
@@ -106,7 +92,7 @@ static void writer(struct sim_role *r)
 	int wrong = r->view.host->config.mutant || (sim_view_remote(&r->view) && sim_fault_peek(r->view.host, &flag) == SIM_REORDER);
 	uint64_t k;
 
-	if (stopped(r, &data))
+	if (sim_role_stopped(r, &data))
 		return;
 	for (k = 0; k < a[ARG_ROUNDS] && !r->rc; k++) {
 		uint32_t looks = wrong ? sim_role_await(r, k) : 0;
@@ -144,7 +130,7 @@ static void read_messages(struct sim_role *r)
 	struct sim_cache cache;
 	uint64_t k, j;
 
-	if (stopped(r, &data))
+	if (sim_role_stopped(r, &data))
 		return;
 	sim_cache_drop(&cache);
 	for (k = 0; k < a[ARG_ROUNDS]; k++) {
@@ -154,7 +140,7 @@ static void read_messages(struct sim_role *r)
 		struct sim_hit hit = find(&r->view, SIM_OP_FLAG, flag_at, 8);
 		int there;
 
-		if (stopped(r, &hit))
+		if (sim_role_stopped(r, &hit))
 			return;
 		there = wait_flag(r, flag_at, p2s_word(seed, flag_at / 8), &hit);
 		/* The reader's fence or acquire. */

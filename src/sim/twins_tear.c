@@ -12,19 +12,6 @@
 enum { ARG_CTL, ARG_RES, ARG_DST, ARG_SRC, ARG_WORDS, ARG_SEED_A, ARG_SEED_B, ARG_ITERS, ARG_MAX_NS, ARG_MAX_ITERS };
 enum { ATOMIC_CTL, ATOMIC_RES, ATOMIC_PTR, ATOMIC_COUNT, ATOMIC_TRIES };
 
-static int stopped(struct sim_role *r, const struct sim_hit *hit)
-{
-	if (!hit->fault)
-		return 0;
-	if (hit->fault->effect == SIM_CRASH)
-		sim_fault_crash();
-	if (hit->fault->effect == SIM_ERROR)
-		r->rc = (int)hit->fault->error;
-	if (hit->fault->effect == SIM_WEDGE)
-		r->rc = SIM_TWIN_WEDGED;
-	return r->rc != CU_OK;
-}
-
 static struct sim_hit find(const struct sim_view *v, uint32_t op, uint64_t at, uint64_t bytes)
 {
 	struct sim_transfer t = sim_view_transfer(v, op, at, bytes);
@@ -40,10 +27,10 @@ static void tear_writer(struct sim_role *r)
 	uint64_t i, j, words[RUN];
 	uint32_t n;
 
-	if (stopped(r, &data))
+	if (sim_role_stopped(r, &data))
 		return;
 	mark = find(v, SIM_OP_FLAG, a[ARG_WORDS] * 8, 8);
-	if (stopped(r, &mark))
+	if (sim_role_stopped(r, &mark))
 		return;
 	for (i = 0; i < a[ARG_ITERS] && !sim_role_aborted(r); i++) {
 		uint32_t looks = i < MEET_TURNS ? sim_role_await(r, i) : 0;
@@ -57,7 +44,8 @@ static void tear_writer(struct sim_role *r)
 		if (i < MEET_TURNS)
 			sim_role_meet(r, looks);
 	}
-	sim_ring_fence(v->host, v->accessor, v->owner);
+	if (sim_role_fence(r))
+		return;
 	sim_view_post(v, &mark, a[ARG_WORDS] * 8, p2s_word(a[ARG_SEED_A], a[ARG_WORDS]), 0);
 }
 
@@ -87,10 +75,10 @@ static void tear_reader(struct sim_role *r)
 	struct sim_hit data = find(v, SIM_OP_SM_LOAD, 0, a[ARG_WORDS] * 8), mark;
 	uint64_t end = p2s_word(a[ARG_SEED_A], a[ARG_WORDS]);
 
-	if (stopped(r, &data))
+	if (sim_role_stopped(r, &data))
 		return;
 	mark = find(v, SIM_OP_FLAG, a[ARG_WORDS] * 8, 8);
-	if (stopped(r, &mark))
+	if (sim_role_stopped(r, &mark))
 		return;
 	sim_role_looks(r, 1);
 	for (;;) {
@@ -221,7 +209,7 @@ static void atomic_body(struct sim_role *r)
 	int native = !sim_view_remote(v) || v->host->config.links[v->accessor][v->owner].native_atomics;
 	uint64_t i, tries, total = a[ATOMIC_COUNT] * 32;
 
-	if (stopped(r, &hit))
+	if (sim_role_stopped(r, &hit))
 		return;
 	sim_ring_settle(v->host, v->owner);
 	for (i = 0; i < total; i++) {

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "sim/active.h"
 #include "sim/lock.h"
 #include "sim/ring.h"
 
@@ -112,6 +113,19 @@ int sim_role_turn(struct sim_role *r)
 	return 1;
 }
 
+int sim_role_stopped(struct sim_role *r, const struct sim_hit *hit)
+{
+	r->rc = sim_fault_stop(r->view.host, hit->fault, r->view.accessor);
+	return r->rc != CU_OK;
+}
+
+int sim_role_fence(struct sim_role *r)
+{
+	sim_ring_fence(r->view.host, r->view.accessor, r->view.owner);
+	r->rc = sim_fault_fence(r->view.host, r->view.accessor, r->view.owner, r->view.mapping);
+	return r->rc != CU_OK;
+}
+
 void sim_role_bad(struct sim_role *r, uint64_t offset, uint64_t found)
 {
 	r->result.bad_words++;
@@ -132,6 +146,7 @@ void sim_role_end(struct sim_role *r)
 struct thread_arg {
 	struct sim_role *role;
 	void (*body)(struct sim_role *);
+	uint32_t job;
 };
 
 static void run_role(struct sim_role *r, void (*body)(struct sim_role *))
@@ -149,13 +164,14 @@ static void *role_thread(void *p)
 {
 	struct thread_arg *a = p;
 
+	sim_active_join(a->job);
 	run_role(a->role, a->body);
 	return NULL;
 }
 
 int sim_roles_run(struct sim_role *roles, int count, void (*body)(struct sim_role *))
 {
-	struct thread_arg arg = { &roles[count - 1], body };
+	struct thread_arg arg = { &roles[count - 1], body, sim_active_job() };
 	pthread_t thread;
 	int i, second = 0;
 

@@ -40,6 +40,10 @@ uint32_t sim_role_await(struct sim_role *r, uint64_t round);
 void sim_role_meet(struct sim_role *r, uint32_t looks);
 /* Aborted? Sets the status. */
 int sim_role_aborted(struct sim_role *r);
+/* An effect that ends the role: 1 and rc set. */
+int sim_role_stopped(struct sim_role *r, const struct sim_hit *hit);
+/* A fence of the role towards its peer. 1: the role has ended, rc set. */
+int sim_role_fence(struct sim_role *r);
 /* Writes the results. */
 void sim_role_end(struct sim_role *r);
 /* Runs one or two roles at once, one thread each. idle ones do their handshake too. */

@@ -10,7 +10,7 @@
 
 struct sim_transfer sim_view_transfer(const struct sim_view *v, uint32_t op, uint64_t at, uint64_t bytes)
 {
-	return (struct sim_transfer){ v->accessor, v->owner, op, v->mapping, v->offset + at, bytes };
+	return (struct sim_transfer){ v->accessor, v->owner, op, v->mapping, v->offset + at, bytes, NULL };
 }
 
 static struct sim_store *mirror(const struct sim_view *v)
@@ -25,6 +25,25 @@ struct place {
 	struct sim_store *store;
 	uint64_t phys;
 };
+
+static const struct sim_fault gone_write = { .effect = SIM_DROP, .rate = 1000000 };
+static const struct sim_fault gone_read = { .effect = SIM_ONES, .rate = 1000000 };
+
+/* A GPU that fell off the bus swallows what it is sent and answers with ones. */
+static struct sim_hit unless_gone(const struct sim_view *v, const struct sim_hit *hit, const struct sim_fault *gone)
+{
+	if (sim_view_remote(v) && sim_gpu_lost(v->host, v->owner))
+		return (struct sim_hit){ gone, 0, 8 };
+	return *hit;
+}
+
+/* The address when one of its bits is lost. */
+static uint64_t aliased(const struct sim_view *v, const struct sim_fault *f, uint64_t phys)
+{
+	uint64_t bit = UINT64_C(1) << f->bit;
+
+	return (v->offset + phys - v->phys) & bit ? phys - bit : phys;
+}
 
 static struct place elsewhere(struct sim_store *s, uint64_t phys, int64_t shift)
 {
@@ -49,6 +68,8 @@ static struct place write_place(const struct sim_view *v, const struct sim_fault
 		return elsewhere(&v->host->memory[f->target], phys, f->shift);
 	case SIM_SHIFT:
 		return elsewhere(own, phys, f->shift);
+	case SIM_ALIAS:
+		return (struct place){ own, aliased(v, f, phys) };
 	default:
 		return (struct place){ own, phys };
 	}
@@ -71,6 +92,8 @@ static struct place read_place(const struct sim_view *v, const struct sim_fault 
 		return elsewhere(&v->host->memory[f->target], phys, f->shift);
 	case SIM_SHIFT:
 		return elsewhere(own, phys, f->shift);
+	case SIM_ALIAS:
+		return (struct place){ own, aliased(v, f, phys) };
 	default:
 		return (struct place){ own, phys };
 	}
@@ -220,6 +243,11 @@ static uint64_t stretch(const struct sim_hit *hit, uint64_t offset, uint64_t len
 	const struct sim_fault *f = hit->fault;
 	uint64_t n, unit = hit->granularity, end = f->to ? (uint64_t)f->to : UINT64_MAX;
 
+	/* An alias ends where its address bit changes. */
+	if (f->effect == SIM_ALIAS) {
+		n = (UINT64_C(1) << f->bit) - (offset & ((UINT64_C(1) << f->bit) - 1));
+		len = n < len ? n : len;
+	}
 	*is_hit = sim_hit_at(hit, offset);
 	if (sim_hit_whole(hit)) {
 		n = offset < (uint64_t)f->from ? (uint64_t)f->from - offset : offset < end ? end - offset : len;
@@ -231,28 +259,22 @@ static uint64_t stretch(const struct sim_hit *hit, uint64_t offset, uint64_t len
 	return n < len ? n : len;
 }
 
-static enum sim_outcome stop_effect(const struct sim_hit *hit, int *error)
+static enum sim_outcome stop_effect(const struct sim_view *v, const struct sim_hit *hit, int *error)
 {
-	if (!hit->fault)
-		return SIM_OK;
-	switch (hit->fault->effect) {
-	case SIM_ERROR:
-		*error = (int)hit->fault->error;
-		return SIM_FAILED;
-	case SIM_CRASH:
-		sim_fault_crash();
-	case SIM_WEDGE:
+	int stop = sim_fault_stop(v->host, hit->fault, v->accessor);
+
+	if (stop == SIM_FAULT_WEDGED)
 		return SIM_WEDGED;
-	default:
-		return SIM_OK;
-	}
+	*error = stop;
+	return stop ? SIM_FAILED : SIM_OK;
 }
 
 /* A bulk write under a hit. */
-static enum sim_outcome write_under(const struct sim_view *v, const struct sim_hit *hit, uint64_t at, uint64_t len,
+static enum sim_outcome write_under(const struct sim_view *v, const struct sim_hit *found, uint64_t at, uint64_t len,
                                     const struct source *src, int *error)
 {
-	enum sim_outcome stop = stop_effect(hit, error);
+	const struct sim_hit now = unless_gone(v, found, &gone_write), *hit = &now;
+	enum sim_outcome stop = stop_effect(v, hit, error);
 	uint64_t done, n;
 
 	if (stop != SIM_OK)
@@ -348,9 +370,10 @@ static void read_hit(const struct sim_view *to, uint64_t to_at, const struct sim
 }
 
 static enum sim_outcome read_under(const struct sim_view *to, uint64_t to_at, const struct sim_view *from, uint64_t at,
-	uint64_t len, const struct sim_hit *hit, uint32_t op, int *error)
+	uint64_t len, const struct sim_hit *found, uint32_t op, int *error)
 {
-	enum sim_outcome stop = stop_effect(hit, error);
+	const struct sim_hit now = unless_gone(from, found, &gone_read), *hit = &now;
+	enum sim_outcome stop = stop_effect(from, hit, error);
 	uint64_t done, n;
 
 	if (stop != SIM_OK || !len)

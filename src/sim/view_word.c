@@ -24,12 +24,27 @@ static void put_elsewhere(struct sim_store *s, uint64_t phys, int64_t shift, uin
 		sim_store_put(s, to, value, 8);
 }
 
+static int gone(const struct sim_view *v)
+{
+	return sim_view_remote(v) && sim_gpu_lost(v->host, v->owner);
+}
+
+/* The address when one of its bits is lost. */
+static uint64_t aliased(const struct sim_view *v, const struct sim_fault *f, uint64_t at)
+{
+	uint64_t bit = UINT64_C(1) << f->bit;
+
+	return (v->offset + at) & bit ? v->phys + at - bit : v->phys + at;
+}
+
 void sim_view_post(const struct sim_view *v, const struct sim_hit *hit, uint64_t at, uint64_t value, uint64_t due_ns)
 {
 	const struct sim_fault *f = hit->fault && sim_hit_at(hit, v->offset + at) ? hit->fault : NULL;
 	uint64_t phys = v->phys + at;
 	struct sim_store *m;
 
+	if (gone(v))
+		return;
 	switch (f ? f->effect : SIM_NONE) {
 	case SIM_DROP:
 	case SIM_STALE:
@@ -46,6 +61,9 @@ void sim_view_post(const struct sim_view *v, const struct sim_hit *hit, uint64_t
 	case SIM_SHIFT:
 		put_elsewhere(sim_view_store(v), phys, f->shift, value);
 		return;
+	case SIM_ALIAS:
+		phys = aliased(v, f, at);
+		break;
 	case SIM_TORN:
 		sim_ring_post(v->host, v->accessor, v->owner, phys, value & UINT32_MAX, 4, due_ns);
 		sim_ring_post(v->host, v->accessor, v->owner, phys + 4, value >> 32, 4, sim_now() + TORN_NS);
@@ -72,7 +90,7 @@ void sim_view_post_run(const struct sim_view *v, const struct sim_hit *hit, uint
 {
 	uint32_t i;
 
-	if (!hit->fault) {
+	if (!hit->fault && !gone(v)) {
 		sim_ring_post_run(v->host, v->accessor, v->owner, v->phys + at, words, count);
 		return;
 	}
@@ -100,6 +118,8 @@ uint64_t sim_view_word(const struct sim_view *v, const struct sim_hit *hit, uint
 	const struct sim_fault *f = hit->fault && sim_hit_at(hit, v->offset + at) ? hit->fault : NULL;
 	uint64_t phys = v->phys + at, low;
 
+	if (gone(v))
+		return ~UINT64_C(0);
 	switch (f ? f->effect : SIM_NONE) {
 	case SIM_DROP:
 	case SIM_HANG:
@@ -117,6 +137,8 @@ uint64_t sim_view_word(const struct sim_view *v, const struct sim_hit *hit, uint
 		return load_elsewhere(&v->host->memory[f->target], phys, f->shift);
 	case SIM_SHIFT:
 		return load_elsewhere(sim_view_store(v), phys, f->shift);
+	case SIM_ALIAS:
+		return load_plain(v, aliased(v, f, at));
 	case SIM_TORN:
 		low = load_plain(v, phys) & UINT32_MAX;
 		sched_yield();
@@ -136,7 +158,7 @@ uint64_t sim_view_cached(const struct sim_view *v, const struct sim_hit *hit, ui
 	uint64_t i;
 
 	/* The own memory's L2 is where everybody meets; damaged loads are not worth caching. */
-	if (!sim_view_remote(v) || hit->fault || line < v->phys || line + SIM_LINE > v->phys + v->bytes)
+	if (!sim_view_remote(v) || hit->fault || gone(v) || line < v->phys || line + SIM_LINE > v->phys + v->bytes)
 		return sim_view_word(v, hit, at);
 	if (cache->tag[slot] != line + 1) {
 		cache->tag[slot] = line + 1;

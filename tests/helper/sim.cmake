@@ -14,7 +14,7 @@ function(p2psafe_sim_test name)
   set_tests_properties(sim.${name} PROPERTIES TIMEOUT 180 LABELS sim)
 endfunction()
 
-foreach(name memory mp faults process)
+foreach(name memory mp faults conditions process)
   p2psafe_sim_test(${name} ${CMAKE_CURRENT_LIST_DIR}/sim_rig.c)
 endforeach()
 p2psafe_sim_test(config ${CMAKE_CURRENT_LIST_DIR}/sim_rig.c ${PROJECT_SOURCE_DIR}/src/sim/config.c

@@ -108,7 +108,17 @@ static void test_refused(void **state)
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"drop\", \"from\": 9, \"to\": 8}]"),
 		"to must be above from");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"misdirect\"}]"), "needs a target");
-	refused(HOST(TWO, ", \"faults\": [{\"op\": \"enable\", \"effect\": \"drop\"}]"), "can only error");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"enable\", \"effect\": \"drop\"}]"), "can only fail");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"alias\"}]"), "bit belongs to alias");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"drop\", \"bit\": 12}]"), "bit belongs to alias");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"slow\"}]"), "factor belongs to");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"fast\", \"factor\": 2}]"), "belong to copies");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"call\", \"effect\": \"error\"}]"), "needs a name");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": [\"call\", \"open\"], \"name\": \"cuInit\", \"effect\": \"error\"}]"),
+		"needs a name");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"call\", \"name\": \"cuInit\", \"effect\": \"block\"}]"), "ms belongs to block");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"open\", \"effect\": \"error\", \"calls\": 3}]"), "calls belongs to");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"fence\", \"effect\": \"drop\"}]"), "can only fail");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"sm_store\", \"effect\": \"reorder\"}]"), "belongs to op flag");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"atomic\", \"effect\": \"torn\"}]"), "torn belongs to");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"bit_flip\", \"bits\": 0}]"), "bits");
