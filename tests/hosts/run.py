@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+import beside
 import match
 
 STEP_KEYS = {
@@ -32,7 +33,11 @@ STEP_KEYS = {
     "stderr": list,
     "max_seconds": (int, float),
     "must_fail": bool,
+    "remedy_order": list,
+    "cut_cache": bool,
+    "stopped_holder": dict,
 }
+HOLDER_KEYS = ("command", "exit", "report")
 REPORT_COMMANDS = ("probe", "test", "decide")
 HARD_LIMIT_SECONDS = 150
 GRACE_SECONDS = 3.0  # how long a child of the run may need to see that its run is over
@@ -68,6 +73,9 @@ def check_step(path, number, step):
             raise Wrong(f"{path}: step {number}: key '{key}' has the wrong type")
     if not step.get("command") or not all(isinstance(word, str) for word in step["command"]):
         raise Wrong(f"{path}: step {number}: 'command' must name the arguments of p2psafe")
+    for key in step.get("stopped_holder", {}):
+        if key not in HOLDER_KEYS:
+            raise Wrong(f"{path}: step {number}: stopped_holder: unknown key '{key}', expected one of {', '.join(HOLDER_KEYS)}")
     if "exit" not in step and "report" not in step:
         raise Wrong(f"{path}: step {number} expects nothing: give 'exit' or 'report'")
 
@@ -138,26 +146,59 @@ def unkillable_ms(host):
         return 0
 
 
+def command_line(program, host, words):
+    return [str(program), "--host", str(host)] + (["--json"] if words[0] in REPORT_COMMANDS else []) + words
+
+
 def run_step(program, folder, step, cache):
-    """Runs one step; returns the list of its differences."""
+    """Runs one step and what happens around it; returns the list of its differences."""
+    lines = []
+    holder = None
+    if step.get("cut_cache", False) and beside.cut_records(cache) == 0:
+        lines.append("cut_cache: there is no record to cut")
+    if "stopped_holder" in step:
+        command = command_line(program, host_of(folder, step), step["stopped_holder"]["command"])
+        holder = beside.StoppedHolder(command, environment(step, cache), cache)
+        if not holder.stopped:
+            lines.append("stopped_holder: it ended before it could be stopped with the lock in its hands")
+    try:
+        lines += run_program(program, folder, step, cache)
+        if holder is not None and holder.stopped:
+            lines += judge_holder(holder, step["stopped_holder"])
+    finally:
+        if holder is not None:
+            holder.end()
+    for pid, words in left_behind(GRACE_SECONDS * SLOW).items():
+        if unkillable_ms(host_of(folder, step)) == 0:
+            lines.append(f"children: process {pid} outlives the run: {words}")
+    return lines
+
+
+def judge_holder(holder, expected):
+    """The stopped process goes on and must adopt what the others were told."""
+    code, out = holder.go_on(HARD_LIMIT_SECONDS)
+    try:
+        report = json.loads(out)
+    except ValueError:
+        return [f"stopped_holder: its output is not JSON: {match.shown(out)}"]
+    return ["stopped_holder: " + line for line in judge_answer(expected, code, report)]
+
+
+def run_program(program, folder, step, cache):
+    """Runs the program of one step; returns the list of its differences."""
     host = host_of(folder, step)
-    command = [str(program), "--host", str(host)]
+    command = command_line(program, host, step["command"])
     wants_json = step["command"][0] in REPORT_COMMANDS
-    command += (["--json"] if wants_json else []) + step["command"]
     start = time.monotonic()
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment(step, cache),
                               timeout=HARD_LIMIT_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        left_behind(0)
         return [f"did not end within {HARD_LIMIT_SECONDS} s"]
     seconds = time.monotonic() - start
     out = done.stdout.decode("utf-8", "replace")
     err = done.stderr.decode("utf-8", "replace")
     lines = judge_run(step, out, err, seconds)
-    for pid, words in left_behind(GRACE_SECONDS * SLOW).items():
-        if unkillable_ms(host) == 0:
-            lines.append(f"children: process {pid} outlives the run: {words}")
     report = None
     if wants_json or "report" in step:
         try:
@@ -179,6 +220,11 @@ def judge_answer(step, code, report):
         lines.append(f"exit: expected {step['exit']}, found {code}")
     if "report" in step and report is not None:
         lines += match.differences(step["report"], report)
+    if "remedy_order" in step and report is not None:
+        codes = [r.get("code") for r in report.get("remedies", [])]
+        found = [code for code in codes if code in step["remedy_order"]]
+        if found != step["remedy_order"]:
+            lines.append(f"remedy_order: expected {' '.join(step['remedy_order'])}, found {' '.join(codes) or 'nothing'}")
     return lines
 
 

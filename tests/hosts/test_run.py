@@ -117,6 +117,43 @@ class Runner(unittest.TestCase):
         self.fake("print('no report'); sys.exit(1)")
         self.assertEqual(self.failures({"command": ["test"], "exit": 0, "must_fail": True}), 1)
 
+    def test_remedy_order(self):
+        self.fake("REPORT['remedies'] = [{'code': c} for c in ('T0', 'I1', 'A1')]; print(json.dumps(REPORT))")
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0, "remedy_order": ["T0", "A1"]}), 0)
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0, "remedy_order": ["A1", "I1"]}), 1)
+        self.assertEqual(self.failures({"command": ["test"], "exit": 0, "remedy_order": ["I1", "A2"]}), 1)
+
+    def test_cut_cache(self):
+        self.fake("""
+            path = os.environ['P2PSAFE_CACHE'] + '/1.json'
+            REPORT['size'] = os.path.getsize(path) if os.path.exists(path) else None
+            open(path, 'w').write('x' * 10)
+            print(json.dumps(REPORT))
+        """)
+        first = {"command": ["decide"], "report": {"size": None}}
+        self.assertEqual(self.failures([first, {"command": ["decide"], "report": {"size": 5}, "cut_cache": True}]), 0)
+        self.assertEqual(self.failures([first, {"command": ["decide"], "report": {"size": 10}, "cut_cache": True}]), 1)
+        self.assertEqual(self.failures({**first, "cut_cache": True}), 1)
+
+    def test_stopped_holder(self):
+        run.become_subreaper()
+        self.fake("""
+            path = os.environ['P2PSAFE_CACHE'] + '/lock'
+            if sys.argv[-1] == 'first':
+                open(path, 'w').write('lock 1 %d 99' % os.getpid())
+                time.sleep(0.5)
+            state = open('/proc/%s/stat' % open(path).read().split()[2]).read().split()[2]
+            print(json.dumps(dict(REPORT, state=state)))
+        """)
+        step = {"command": ["decide"], "report": {"state": "T"}, "stopped_holder": {"command": ["decide", "first"], "exit": 0}}
+        self.assertEqual(self.failures(step), 0)
+        self.assertEqual(self.failures({**step, "report": {"state": "S"}}), 1)
+        self.assertEqual(self.failures({**step, "stopped_holder": {"command": ["decide", "first"], "exit": 1}}), 1)
+        self.fake("print(json.dumps(REPORT))")
+        self.assertEqual(self.failures({"command": ["decide"], "exit": 0, "stopped_holder": {"command": ["decide"]}}), 1)
+        with self.assertRaises(run.Wrong):
+            self.failures({**step, "stopped_holder": {"commands": []}})
+
     def test_not_simulated(self):
         self.fake("REPORT['simulated'] = False; print(json.dumps(REPORT))")
         self.assertEqual(self.failures({"command": ["decide"], "exit": 0}), 1)
