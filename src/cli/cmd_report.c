@@ -2,23 +2,6 @@
 #include "session.h"
 #include "show.h"
 
-#include <string.h>
-
-static int print_json(const p2psafe_report *report)
-{
-	struct p2psafe_error err = {.size = sizeof(err)};
-	char *json = NULL;
-	int32_t status = p2psafe_report_json(report, &json, &err);
-	if (status != P2PSAFE_OK)
-		return cli_session_failed(&err, status);
-	size_t len = strlen(json);
-	fputs(json, stdout);
-	if (len == 0 || json[len - 1] != '\n')
-		putchar('\n');
-	p2psafe_string_free(json);
-	return 0;
-}
-
 int cli_cmd_report(const struct cli_args *args)
 {
 	struct cli_session s;
@@ -33,7 +16,7 @@ int cli_cmd_report(const struct cli_args *args)
 	if (rc == 0) {
 		rc = (int)p2psafe_report_exit_code(report);
 		if (cli_args_has(args, CLI_OPTION_JSON)) {
-			int failed = print_json(report);
+			int failed = cli_show_print_json(report);
 			rc = failed != 0 ? failed : rc;
 		} else {
 			struct cli_style style;

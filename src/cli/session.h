@@ -17,6 +17,8 @@ int cli_session_open(struct cli_session *s, const struct cli_args *args);
 void cli_session_close(struct cli_session *s);
 /* Calls p2psafe_probe(), _test() or _decide(). Returns 0 with *report set, or the exit code after one line on stderr. */
 int cli_session_report(struct cli_session *s, enum cli_command command, p2psafe_report **report);
+/* cmd_explain.c: the same without ever testing: the kept report where it is valid, else a probe. */
+int cli_explain_report(struct cli_session *s, p2psafe_report **report);
 /* Says what failed; returns the exit code that belongs to the error. */
 int cli_session_failed(const struct p2psafe_error *err, int32_t status);
 

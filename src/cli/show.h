@@ -9,6 +9,10 @@
 
 /* The whole report. command names what was asked. */
 void cli_show_report(const struct cli_style *style, const p2psafe_report *report, const struct cli_args *args);
+/* The report as JSON on standard output. Returns 0, or the exit code after one line on stderr. */
+int cli_show_print_json(const p2psafe_report *report);
+/* show_explain.c: what `explain` prints. */
+void cli_show_explain(const struct cli_style *style, const p2psafe_report *report, const struct cli_args *args);
 
 /* show_header.c: the report's JSON form, NULL when it cannot be had (jansson's getters take that). json_decref() it. */
 json_t *cli_show_json(const p2psafe_report *report);
@@ -33,5 +37,7 @@ void cli_show_findings(const struct cli_style *style, const p2psafe_report *repo
 
 /* show_conclusion.c: the answer in one sentence. */
 void cli_show_conclusion(const struct cli_style *style, const p2psafe_report *report);
+/* Why nothing could be tested, as far as the report says. */
+const char *cli_show_nothing_tested(const p2psafe_report *report);
 
 #endif

@@ -3,8 +3,7 @@
 
 #include "show.h"
 
-/* Why nothing could be tested, as far as the report says. */
-static const char *nothing_tested(const p2psafe_report *report)
+const char *cli_show_nothing_tested(const p2psafe_report *report)
 {
 	static const struct {
 		const char *code;
@@ -55,7 +54,7 @@ void cli_show_conclusion(const struct cli_style *style, const p2psafe_report *re
 	enum cli_colour colour = CLI_GOOD;
 	const char *word = "SAFE";
 	if (code == 3) {
-		snprintf(line, sizeof(line), "%s. Everything is vetoed.", nothing_tested(report));
+		snprintf(line, sizeof(line), "%s. Everything is vetoed.", cli_show_nothing_tested(report));
 		colour = CLI_UNSURE;
 		word = "NOTHING TESTED";
 	} else if (code != 0 && all_untested(report)) {
