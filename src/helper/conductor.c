@@ -36,7 +36,7 @@ static int valid_run(const struct p2s_lib_run *ask)
 	uint64_t now = p2s_now_ns();
 
 	return ask->protocol == P2S_PROTOCOL && strcmp(ask->version, P2S_VERSION_TEXT) == 0 &&
-	       (ask->mode == P2S_MODE_PROBE || ask->mode == P2S_MODE_TEST) && ask->level >= P2PSAFE_LEVEL_QUICK &&
+	       ask->mode >= P2S_MODE_PROBE && ask->mode <= P2S_MODE_MINORS && ask->level >= P2PSAFE_LEVEL_QUICK &&
 	       ask->level <= P2PSAFE_LEVEL_THOROUGH && ask->gpu_count <= P2S_MAX_GPUS && ask->deadline_ns > now &&
 	       ask->deadline_ns - now < LONGEST_NS;
 }
@@ -298,7 +298,8 @@ int p2s_conductor_main(void)
 		p2s_workers_start_sides(&run);
 		test(&run);
 	} else {
-		p2s_klog_start(&run);
+		if (run.ask.mode == P2S_MODE_PROBE)
+			p2s_klog_start(&run);
 		p2s_workers_start_sides(&run);
 		p2s_workers_join_side(&run, 0);
 		finish(&run, P2S_DONE_COMPLETE, "");

@@ -449,6 +449,12 @@ static void paths_come_from_the_tree(void **state)
 		assert_int_equal(p.pairs[i][0].path, from_0[i - 1][0]);
 	}
 	assert_int_equal(p.pairs[0][1].limit_bytes_per_s, 31507692307); /* the narrower: 16 GT/s, 16 lanes, 128/130 */
+	assert_int_equal(p.gpus[1].minor, -1); /* only the driver knows it, and a probe does not ask */
+	play_free(&p);
+	host_play(&p, &h, 7);
+	p.mode = P2S_MODE_MINORS;
+	assert_true(play_run(&p));
+	assert_orderly(P2S_DONE_COMPLETE);
 	assert_int_equal(p.gpus[1].minor, 5);
 	assert_int_equal(p.gpus[0].minor, -1);
 	play_free(&p);

@@ -137,7 +137,7 @@ static struct p2s_run_args run_args(const struct p2s_session *s, const struct p2
 
 int32_t p2s_answer_group_sure(struct p2s_session *s, struct p2s_model *m, enum p2s_group *group)
 {
-	struct p2s_run_args args = run_args(s, m, P2S_MODE_PROBE);
+	struct p2s_run_args args = run_args(s, m, P2S_MODE_MINORS);
 	struct p2s_run_result result;
 	struct p2s_model asked;
 	int32_t ok;

@@ -26,7 +26,7 @@ static int32_t probe(struct p2s_session *s, p2psafe_report *report)
 	int32_t rc = p2s_answer_look(s, m, P2S_SCOPE_ALL);
 
 	if (rc == 0)
-		rc = p2s_answer_group_sure(s, m, &group);
+		rc = p2s_answer_group(s, m, 0, &group); /* whose node is whose only the driver knows, and a probe asks none */
 	if (rc == 0 && m->gpu_count > 0)
 		rc = p2s_answer_run(s, m, P2S_MODE_PROBE, NULL, NULL, &result);
 	return rc != 0 ? rc : p2s_answer_finish(s, m, NULL);

@@ -7,7 +7,11 @@
 #define P2S_PROTOCOL 2
 #define P2S_VERSION_TEXT "1.0.0"
 
-enum { P2S_MODE_PROBE = 0, P2S_MODE_TEST = 1 };
+enum {
+	P2S_MODE_PROBE = 0, /* asks no driver */
+	P2S_MODE_TEST = 1,
+	P2S_MODE_MINORS = 2 /* only what the driver's own files say about device nodes */
+};
 
 enum {
 	P2S_DRIVER_OK = 0,
