@@ -38,6 +38,7 @@ static const struct {
 	[P2S_OP_CE_FLAG] = {p2s_op_ce_flag, 1},
 	[P2S_OP_FILL_SLOTS] = {p2s_op_fill_slots, 1},
 	[P2S_OP_MEM_INFO] = {p2s_op_mem_info, 1},
+	[P2S_OP_LL] = {p2s_op_ll, 1},
 	[P2S_OP_QUIT] = {p2s_op_quit, 0},
 };
 

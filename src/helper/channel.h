@@ -115,7 +115,7 @@ void p2s_channel_release_all(struct p2s_channel *c, struct p2s_op_answer *a);
 typedef void p2s_channel_op(struct p2s_channel *c, struct p2s_call *call);
 p2s_channel_op p2s_op_init, p2s_op_alloc, p2s_op_export, p2s_op_import, p2s_op_peer_enable, p2s_op_can_access, p2s_op_release,
 	p2s_op_fill, p2s_op_check, p2s_op_load, p2s_op_copy, p2s_op_peek, p2s_op_host_map, p2s_op_host_copy, p2s_op_mp, p2s_op_tear,
-	p2s_op_atomic, p2s_op_ce_flag, p2s_op_fill_slots, p2s_op_mem_info, p2s_op_quit;
+	p2s_op_atomic, p2s_op_ll, p2s_op_ce_flag, p2s_op_fill_slots, p2s_op_mem_info, p2s_op_quit;
 
 extern const unsigned char p2s_kernels_ptx[]; /* kernels.ptx without comments, NUL-terminated; made at build time */
 

@@ -199,6 +199,10 @@ static int first_launches(struct p2s_channel *c, struct p2s_op_answer *a, uint64
 							  (uint64_t[]){ctl, roles, 0, 0, 0, 0, 0, 1, 64, 8, 0, 0, max_ns, max_ns}, 14) &&
 		   p2s_channel_launch(c, a, P2S_KERNEL_tear, 2, 32, (uint64_t[]){ctl, roles, 0, 0, 1, 0, 0, 0, max_ns, max_ns}, 10) &&
 		   p2s_channel_launch(c, a, P2S_KERNEL_atomic, 1, 32, (uint64_t[]){ctl, roles, words, 0, 0}, 5) &&
+		   p2s_channel_launch(c, a, P2S_KERNEL_wide, 2, 64,
+							  (uint64_t[]){ctl, roles, 0, 0, 0, 0, 0, 1, 64, 8, 0, 0, max_ns, max_ns}, 14) &&
+		   p2s_channel_launch(c, a, P2S_KERNEL_ll, 2, 32, (uint64_t[]){ctl, roles, 0, 0, 0, 0, 0, 2, 16, 0, 0, max_ns, max_ns},
+							  13) &&
 		   p2s_channel_wait(c, a, timeout_ns);
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/word.h"
+
 /* Launch shapes, as measured on an H200: stores need few threads (one block of 256 on every SM fills local memory fastest
  * and a peer's as fast as any), loads need as many as fit. */
 #define BLOCK 256
@@ -216,6 +218,20 @@ static void pace(uint64_t until_ns)
 	nanosleep(&ts, NULL);
 }
 
+/* The flag of slot k behind what the stream was given before. at: offset of the slot. */
+static int raise_flag(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, uint32_t k, p2s_cuptr dst,
+					  p2s_cuptr src)
+{
+	uint64_t at = (uint64_t)k * q->slot_bytes + q->flag_off;
+	uint64_t seed = p2s_seed_epoch(q->seed, k + 1);
+
+	if (q->mode == P2S_FLAG_WRITE)
+		return P2S_CU(c, a, cuStreamWriteValue64_v2, c->stream, dst + at, p2s_word(seed, at / 8), 0);
+	if (q->mode == P2S_FLAG_KERNEL)
+		return p2s_channel_launch(c, a, P2S_KERNEL_fill, 1, 32, (uint64_t[]){dst, at, at + 8, seed}, 4);
+	return P2S_CU(c, a, cuMemcpyAsync, dst + at, src + at, 8, c->stream);
+}
+
 static void ce_flag(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, p2s_cuptr dst,
 					p2s_cuptr src)
 {
@@ -229,7 +245,7 @@ static void ce_flag(struct p2s_channel *c, struct p2s_op_answer *a, const struct
 		if (q->pace_ns != 0)
 			pace(start + k * q->pace_ns);
 		if (!P2S_CU(c, a, cuMemcpyAsync, dst + at, src + at, (size_t)q->words * 8, c->stream) ||
-			!P2S_CU(c, a, cuMemcpyAsync, dst + at + q->flag_off, src + at + q->flag_off, 8, c->stream))
+			!raise_flag(c, a, q, k, dst, src))
 			return;
 		if (k % SLOTS_QUEUED == SLOTS_QUEUED - 1 && !p2s_channel_wait(c, a, q->timeout_ns))
 			return;
@@ -245,8 +261,12 @@ void p2s_op_ce_flag(struct p2s_channel *c, struct p2s_call *call)
 	struct p2s_buffer *src = p2s_buffers_pin(&c->worker->buffers, q->buf2);
 
 	if (!p2s_channel_slots(c, dst, q->off, q, 0) || !p2s_channel_slots(c, src, q->off2, q, 0) || dst == src ||
-		q->pace_ns > UINT64_C(1000000000))
+		q->pace_ns > UINT64_C(1000000000) || q->mode > P2S_FLAG_WRITE || (dst->ptr + q->off) % 16 != 0)
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "CE_FLAG");
+	else if (q->mode == P2S_FLAG_KERNEL && !c->kernels)
+		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_fill");
+	else if (q->mode == P2S_FLAG_WRITE && (c->worker->cu.missing & P2S_FEATURE_STREAM_WRITE) != 0)
+		p2s_channel_refuse(a, P2S_RC_UNSUPPORTED, "cuStreamWriteValue64");
 	else
 		ce_flag(c, a, q, dst->ptr + q->off, src->ptr + q->off2);
 	p2s_buffers_unpin(&c->worker->buffers, src);

@@ -1,6 +1,10 @@
-# cmake -DIN=kernels.ptx -DOUT=kernels_ptx.c -P embed_ptx.cmake
-# Turns the PTX text into a C array: comments and indentation dropped, NUL at the end.
+# cmake -DIN=kernels.ptx -DMORE=kernels_messages.ptx -DOUT=kernels_ptx.c -P embed_ptx.cmake
+# Turns the PTX text into a C array: comments and indentation dropped, NUL at the end. MORE is joined behind IN, without its
+# header, so that the driver compiles one module.
 file(READ "${IN}" text)
+file(READ "${MORE}" more)
+string(REGEX REPLACE "\n\\.(version|target|address_size)[^\n]*" "" more "${more}")
+string(APPEND text "\n${more}")
 string(REGEX REPLACE "//[^\n]*" "" text "${text}")
 string(REGEX REPLACE "[ \t]*\n[ \t\n]*" "\n" text "${text}")
 string(REGEX REPLACE "^\n" "" text "${text}")

@@ -54,6 +54,22 @@
  *     thread 0 does `count` successful compare-and-swap increments of ptr[1] (atom.cas.sys.u64) with at most cas_tries
  *     attempts. rounds_done = adds done by all threads; cas_done = successful swaps. Run by accessor and owner at
  *     once; the owner then judges ptr[0] and ptr[1] in its own memory.
+ *
+ * p2s_wide(ctl, res, w_dst, r_src, w_seed, r_seed, rounds, words, slot_bytes, flag_off, idiom, pace_ns, max_ns, max_iters)
+ *     p2s_mp by many warps: the same slots, words, flags, roles, bounds and results. Grid of 2 blocks of any number of whole
+ *     warps. Writer: all threads store the payload, bar.sync, then thread 0 publishes the flag as in p2s_mp. Reader: thread 0 polls
+ *     the flag and fences, bar, then all threads load and compare once. idiom bits 0 and 1 as in p2s_mp. Bit 2 (P2S_WIDE_BARE): no
+ *     fence, release or acquire anywhere, the control. Bit 3 (P2S_WIDE_WARM): before it polls, every thread of the reader
+ *     loads its words of the slot once by plain loads; seen_a is the sum of what they gave, of no meaning.
+ *
+ * p2s_ll(ctl, res, w_dst, r_src, w_seed, r_seed, rounds, words, slot_bytes, mode, pace_ns, max_ns, max_iters)
+ *     Messages that carry their flags. Grid, handshake, bounds and roles as p2s_mp; 32 threads, two words each at a time. words
+ *     even; base and slot_bytes multiples of 16 (mode 2: words multiple of 16, 128). seed_k as in p2s_mp.
+ *     mode 0, 1: word j is the lower half of p2s_word(seed_k, (k * slot_bytes) / 8 + j) and, as its upper half, the upper half
+ *     of p2s_word(seed_k, (k * slot_bytes) / 8): the flag. Stored by st.relaxed.sys.u64 (0) or st.volatile.v2.u64 (1). The
+ *     reader loads a word until its flag is there and compares it as it was then. mode 2: word j is the pattern word; each 16th
+ *     is the flag of its line of 128 bytes, whose eight threads compare what they loaded together with it.
+ *     A reader that meets a bound: payload_ok words of the round were right, payload_bad of the 64 at work never came.
  */
 #ifndef P2S_HELPER_KERNELS_H
 #define P2S_HELPER_KERNELS_H
@@ -69,10 +85,15 @@
 	K(load, 5)         \
 	K(mp, 14)          \
 	K(tear, 10)        \
-	K(atomic, 5)
+	K(atomic, 5)       \
+	K(wide, 14)        \
+	K(ll, 13)
 
 #define P2S_SAMPLES 32
 #define P2S_GO_NS UINT64_C(2000000000) /* longest wait for go: the host may be slow, the GPU must not wait for ever */
+#define P2S_WIDE_BARE 4
+#define P2S_WIDE_WARM 8
+enum { P2S_LL_SINGLE = 0, P2S_LL_PAIR = 1, P2S_LL_LINE = 2 };
 #define P2S_TEAR_POISON UINT64_C(0x00fe000000000000)
 
 struct p2s_sample {

@@ -39,7 +39,7 @@ enum {
 	P2S_OP_PEEK,         /* buf, off, len <= 1024: bytes through cuMemcpyDtoHAsync into pinned memory: `samples` */
 	P2S_OP_HOST_MAP,     /* len: maps and registers the memfd that travels with it as host buffer buf (staged path) */
 	P2S_OP_HOST_COPY,    /* buf (device), off, buf2 (host buffer), off2, len, mode 0: device to host, 1: host to device */
-	P2S_OP_MP,           /* buf (w_dst, 0 none), off, buf2 (r_src, 0 none), off2, seed (writer), seed2 (reader), rounds, words,
+	P2S_OP_MP,           /* mode: 0 p2s_mp, else p2s_wide with blocks of that many threads (whole warps). buf (w_dst, 0 none), off, buf2 (r_src, 0 none), off2, seed (writer), seed2 (reader), rounds, words,
 	                        slot_bytes, flag_off, idiom, pace_ns, max_ns: p2s_mp. Resets ready before launch. The
 	                        conductor clears ready, go and abort before the request: the worker never clears go, and clears
 	                        abort only if it raised it itself and the engine came back (then rc is OK and the roles say
@@ -47,10 +47,13 @@ enum {
 	P2S_OP_TEAR,         /* buf, off, buf2, off2, words, seed (a), seed2 (b), rounds (iters), max_ns: p2s_tear */
 	P2S_OP_ATOMIC,       /* buf, off, rounds (count), max_ns: p2s_atomic */
 	P2S_OP_CE_FLAG,      /* buf (dst, peer's), off, buf2 (src, local), off2, rounds, words, slot_bytes, flag_off, pace_ns: for each slot
-	                        copies the payload and then the flag word, in stream order, from the same offsets of src, which FILL_SLOTS
-	                        prepared */
+	                        copies the payload and then, in stream order, stores the flag word: mode P2S_FLAG_COPY copies it, like
+	                        the payload, from the same offsets of src, which FILL_SLOTS prepared; _KERNEL (p2s_fill) and _WRITE
+	                        (cuStreamWriteValue64) make it from seed */
 	P2S_OP_FILL_SLOTS,   /* buf, off, seed, rounds, words, slot_bytes, flag_off: writes locally what p2s_mp's writer would write */
 	P2S_OP_MEM_INFO,     /* value: free bytes */
+	P2S_OP_LL,           /* buf (w_dst, 0 none), off, buf2 (r_src, 0 none), off2, seed, seed2, rounds, words, slot_bytes, mode
+	                        P2S_LL_*, pace_ns, max_ns: p2s_ll; the control page as for MP */
 	P2S_OP_QUIT          /* releases everything and ends the channel; the process ends with its last channel */
 };
 
@@ -64,9 +67,10 @@ enum {
 };
 
 enum { P2S_ALLOC_PLAIN = 0 /* cuMemAlloc: exportable as IPC, reachable as peer */, P2S_ALLOC_CUMEM = 1 };
+enum { P2S_FLAG_COPY = 0, P2S_FLAG_KERNEL = 1, P2S_FLAG_WRITE = 2 };
 enum { P2S_COPY_ASYNC = 0 /* cuMemcpyAsync */, P2S_COPY_PEER_ASYNC = 1 /* cuMemcpyPeerAsync */ };
 
-enum { P2S_FEATURE_IPC = 1, P2S_FEATURE_CUMEM = 2, P2S_FEATURE_PEER = 4, P2S_FEATURE_ATOMICS = 8 };
+enum { P2S_FEATURE_IPC = 1, P2S_FEATURE_CUMEM = 2, P2S_FEATURE_PEER = 4, P2S_FEATURE_ATOMICS = 8, P2S_FEATURE_STREAM_WRITE = 16 };
 
 #define P2S_BUF(gpu, n) (((uint32_t)(gpu) + 1) << 16 | (uint32_t)(n))
 

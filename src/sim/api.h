@@ -51,6 +51,7 @@ CUresult cuMemExportToShareableHandle(void *out, CUmemHandle handle, int type, u
 CUresult cuMemImportFromShareableHandle(CUmemHandle *out, void *os_handle, int type);
 CUresult cuMemGetAllocationGranularity(size_t *out, const struct cu_alloc_prop *prop, int option);
 
+CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags);
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream);
 CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes,
 	CUstream stream);

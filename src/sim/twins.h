@@ -35,6 +35,8 @@ int sim_twin_load(struct sim_kernel *k);
 int sim_twin_mp(struct sim_kernel *k);
 int sim_twin_tear(struct sim_kernel *k);
 int sim_twin_atomic(struct sim_kernel *k);
+int sim_twin_wide(struct sim_kernel *k);
+int sim_twin_ll(struct sim_kernel *k);
 
 /* The view of the kernel's GPU on device memory at ptr, at least `bytes` long. 0, or 700. */
 int sim_kernel_view(struct sim_kernel *k, uint64_t ptr, uint64_t bytes, struct sim_view *v);

@@ -1,4 +1,4 @@
-/* Twin of p2s_mp: message passing. */
+/* Twins of p2s_mp and p2s_wide: message passing. How many warps store makes no difference here: a role is one thread. */
 #include "core/word.h"
 #include "sim/lock.h"
 #include "sim/ring.h"
@@ -76,7 +76,7 @@ static void writer_round(struct sim_role *r, const struct sim_hit *data, uint64_
 		return;
 	}
 	write_payload(r, data, slot, seed, h->config.mutant == SIM_MUTANT_NO_FENCE ? MUTANT_NS : 0);
-	if (h->config.mutant != SIM_MUTANT_NO_FENCE && sim_role_fence(r))
+	if (h->config.mutant != SIM_MUTANT_NO_FENCE && !(a[ARG_IDIOM] & P2S_WIDE_BARE) && sim_role_fence(r))
 		return;
 	sim_view_post(&r->view, &hit, flag_at, flag, 0);
 	if (h->config.mutant != SIM_MUTANT_NO_FENCE)
@@ -136,15 +136,18 @@ static void read_messages(struct sim_role *r)
 	for (k = 0; k < a[ARG_ROUNDS]; k++) {
 		uint64_t slot = k * a[ARG_SLOT], flag_at = slot + a[ARG_FLAG];
 		uint64_t seed = p2s_seed_epoch(a[ARG_R_SEED], (k + 1) & 2047);
-		uint64_t idiom = a[ARG_IDIOM] == 3 ? k % 3 : a[ARG_IDIOM];
+		uint64_t idiom = (a[ARG_IDIOM] & 3) == 3 ? k % 3 : a[ARG_IDIOM] & 3;
 		struct sim_hit hit = find(&r->view, SIM_OP_FLAG, flag_at, 8);
 		int there;
 
 		if (sim_role_stopped(r, &hit))
 			return;
+		for (j = 0; (a[ARG_IDIOM] & P2S_WIDE_WARM) && j < a[ARG_WORDS]; j++)
+			r->result.seen_a ^= sim_view_cached(&r->view, &data, slot + j * 8, &cache);
 		there = wait_flag(r, flag_at, p2s_word(seed, flag_at / 8), &hit);
 		/* The reader's fence or acquire. */
-		sim_cache_drop(&cache);
+		if (!(a[ARG_IDIOM] & P2S_WIDE_BARE))
+			sim_cache_drop(&cache);
 		for (j = 0; j < a[ARG_WORDS]; j++) {
 			uint64_t at = slot + j * 8;
 			uint64_t found = idiom ? sim_view_word(&r->view, &data, at) : sim_view_cached(&r->view, &data, at, &cache);
@@ -178,7 +181,7 @@ static void body(struct sim_role *r)
 		reader(r);
 }
 
-int sim_twin_mp(struct sim_kernel *k)
+static int run(struct sim_kernel *k, uint64_t idioms)
 {
 	const uint64_t *a = k->args;
 	struct sim_role roles[2];
@@ -186,7 +189,7 @@ int sim_twin_mp(struct sim_kernel *k)
 	int i, rc;
 
 	if (a[ARG_WORDS] > MAX_WORDS || a[ARG_SLOT] % 8 || a[ARG_FLAG] % 8 || a[ARG_SLOT] > (UINT64_C(1) << 30) ||
-	    a[ARG_ROUNDS] > (UINT64_C(1) << 24) || a[ARG_IDIOM] > 3)
+	    a[ARG_ROUNDS] > (UINT64_C(1) << 24) || a[ARG_IDIOM] >= idioms)
 		return CU_ILLEGAL_ADDRESS;
 	bytes = a[ARG_ROUNDS] ? (a[ARG_ROUNDS] - 1) * a[ARG_SLOT] + a[ARG_FLAG] + 8 : 0;
 	for (i = 0; i < 2; i++) {
@@ -211,4 +214,14 @@ int sim_twin_mp(struct sim_kernel *k)
 		sim_ring_leave(roles[0].view.host, roles[0].view.accessor, roles[0].view.owner);
 	k->ns += roles[0].result.elapsed_ns > roles[1].result.elapsed_ns ? roles[0].result.elapsed_ns : roles[1].result.elapsed_ns;
 	return rc;
+}
+
+int sim_twin_mp(struct sim_kernel *k)
+{
+	return run(k, 4);
+}
+
+int sim_twin_wide(struct sim_kernel *k)
+{
+	return run(k, 16);
 }

@@ -4,8 +4,8 @@
 A newer assembler accepts instructions that PTX 6.4 or sm_70 do not have, although the file says so in its header; an old
 driver would then refuse the kernels in the field. So the text itself is checked.
 
-  worker_ptx.py allow FILE        header, opcodes, no local or shared memory, line length
-  worker_ptx.py ptxas FILE        assembles for every architecture that this ptxas knows (exit 77: no ptxas)
+  worker_ptx.py allow FILE...     header, opcodes, no local or shared memory, line length
+  worker_ptx.py ptxas FILE...     assembles for every architecture that this ptxas knows (exit 77: no ptxas)
 """
 import os
 import re
@@ -18,17 +18,17 @@ ALLOWED = [
     r"ld\.param\.u64",
     r"ld\.global(\.v2)?\.(u64|u8)",
     r"ld\.(relaxed|acquire)\.(sys|gpu)\.global\.u64",
-    r"ld\.volatile\.global\.u64",
+    r"ld\.volatile\.global(\.v2)?\.u64",
     r"st\.global(\.v2)?\.(u64|u8)",
     r"st\.(relaxed|release)\.sys\.global\.u64",
-    r"st\.volatile\.global\.u64",
+    r"st\.volatile\.global(\.v2)?\.u64",
     r"fence\.acq_rel\.sys",
     r"membar\.sys",
     r"atom\.global\.add\.u64",
     r"atom\.sys\.global\.add\.u64",
     r"atom\.sys\.global\.cas\.b64",
     r"red\.global\.(add|min)\.u64",
-    r"bar\.warp\.sync",
+    r"bar\.warp\.sync|bar\.sync|bar\.red\.or\.pred|vote\.sync\.any\.pred",
     r"shfl\.sync\.idx\.b32",
     r"cvta\.to\.global\.u64",
     r"cvt\.u64\.u32",
@@ -45,7 +45,7 @@ ALLOWED = [
 ]
 SPECIAL = {"%tid.x", "%ctaid.x", "%ntid.x", "%nctaid.x", "%globaltimer"}
 DIRECTIVES = {".version 6.4", ".target sm_70", ".address_size 64"}
-KERNELS = ["fill", "check", "load", "mp", "tear", "atomic"]
+KERNELS = {"kernels.ptx": ["fill", "check", "load", "mp", "tear", "atomic"], "kernels_messages.ptx": ["wide", "ll"]}
 ARCHES = ["70", "75", "80", "86", "87", "89", "90", "100", "103", "120", "121"]
 
 
@@ -59,7 +59,7 @@ def statements(text):
                 yield number, part
 
 
-def check_text(text):
+def check_text(text, kernels):
     errors = []
     allowed = re.compile("|".join("(?:%s)" % p for p in ALLOWED))
     seen = set()
@@ -82,7 +82,7 @@ def check_text(text):
             if name not in SPECIAL:
                 errors.append("%d: special register %s" % (number, name))
     errors += ["missing: " + d for d in sorted(DIRECTIVES - seen)]
-    for kernel in KERNELS:
+    for kernel in kernels:
         if not re.search(r"^// p2s_%s: .*\n(//.*\n)*\.visible \.entry p2s_%s\(" % (kernel, kernel), text, re.M):
             errors.append("p2s_%s lacks the comment that says what it proves" % kernel)
         elif "prove" not in text.split("// p2s_%s: " % kernel, 1)[1].split(".visible", 1)[0]:
@@ -95,9 +95,10 @@ def self_test():
     good = ".version 6.4\n.target sm_70\n.address_size 64\n"
     for bad in ("ld.global.nc.u64 %x, [%y];", "mbarrier.init.shared.b64 [%x], 1;", "st.local.u64 [%x], %y;",
                 "multimem.ld_reduce.global.add.u64 %x, [%y];", ".local .b8 depot[8];", "mov.u64 %x, %clock.y;"):
-        if not any(": " in e and not e.startswith(("missing", "the comment", "p2s_")) for e in check_text(good + bad)):
+        found = check_text(good + bad, ["mp"])
+        if not any(": " in e and not e.startswith(("missing", "the comment", "p2s_")) for e in found):
             return ["not noticed: " + bad]
-    if not any(e.startswith("missing") for e in check_text(good.replace("6.4", "8.0"))):
+    if not any(e.startswith("missing") for e in check_text(good.replace("6.4", "8.0"), [])):
         return ["a newer .version was not noticed"]
     return []
 
@@ -117,7 +118,7 @@ def assemble(path):
             print("sm_%s:\n%s" % (arch, p.stdout))
             return 1
         frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", p.stdout)
-        if len(frames) != len(KERNELS) or any(f != ("0", "0", "0") for f in frames):
+        if len(frames) != len(KERNELS[os.path.basename(path)]) or any(f != ("0", "0", "0") for f in frames):
             print("sm_%s: a kernel uses a stack or spills, or is missing:\n%s" % (arch, p.stdout))
             return 1
         done.append(arch)
@@ -126,11 +127,15 @@ def assemble(path):
 
 
 def main():
-    mode, path = sys.argv[1:3]
+    mode, paths = sys.argv[1], sys.argv[2:]
     if mode == "ptxas":
-        return assemble(path)
-    with open(path, encoding="ascii") as f:
-        errors = check_text(f.read()) + self_test()
+        return max([assemble(path) for path in paths], default=2)
+    errors = self_test()
+    if sorted(os.path.basename(path) for path in paths) != sorted(KERNELS):
+        errors.append("files must be: " + " ".join(KERNELS))
+    for path in paths:
+        with open(path, encoding="ascii") as f:
+            errors += check_text(f.read(), KERNELS.get(os.path.basename(path), []))
     print("\n".join(errors) if errors else "ok")
     return 1 if errors else 0
 

@@ -7,6 +7,8 @@ import re
 
 M64 = (1 << 64) - 1
 LANES = 32
+WARP_WIDE = ("bar.warp.sync", "shfl.sync.idx.b32", "vote.sync.any.pred")
+BLOCK_WIDE = ("bar.sync", "bar.red.or.pred")
 
 
 class Memory:
@@ -202,7 +204,7 @@ class Kernel:
             guard, s = (m.group(2), m.group(1) == "!"), m.group(3)
         op, _, rest = s.partition(" ")
         args = split_operands(rest)
-        if op in ("bra", "ret", "bar.warp.sync", "shfl.sync.idx.b32"):
+        if op in ("bra", "ret") or op in WARP_WIDE or op in BLOCK_WIDE:
             return guard, op, args
         return guard, None, compile_plain(op, args, values, memory)
 
@@ -233,12 +235,17 @@ class Kernel:
                 raise ValueError("a lane ended while others wait for it")
             return
         if len({t.waiting[0] for t in warp}) != 1:
-            raise ValueError("lanes wait at different places")
+            raise ValueError("lanes wait at different places: %s" % sorted({(t.waiting[0], t.waiting[1]) for t in warp}))
         _, op, args = warp[0].waiting
         if op == "shfl.sync.idx.b32":
-            value = warp[int(args[2])].r[args[1]]
-            for t in warp:
+            lane = getter(args[2])
+            values = [warp[lane(t)].r[args[1]] for t in warp]
+            for t, value in zip(warp, values):
                 t.r[args[0]] = value
+        elif op in ("vote.sync.any.pred", "bar.red.or.pred"):
+            any_of = any(t.r[args[1 if op.startswith("vote") else 2]] for t in warp)
+            for t in warp:
+                t.r[args[0]] = any_of
         for t in warp:
             t.waiting = None
             t.pc += 1
@@ -255,6 +262,8 @@ class Kernel:
 
         threads = [Thread(grid, block, b, i, clock) for b in range(grid) for i in range(block)]
         warps = [threads[i:i + LANES] for i in range(0, len(threads), LANES)]
+        blocks = [threads[i:i + block] for i in range(0, len(threads), block) for _ in range(block // LANES)]
+        home = {id(w): b for w, b in zip(warps, blocks)}
         steps = 0
         live = list(warps)
         while live:
@@ -271,7 +280,8 @@ class Kernel:
             while events and now[0] >= events[0][0]:
                 events.pop(0)[1]()
             if not progress or all(t.waiting for t in warp):
-                self.release(warp)
+                whole = any(t.waiting and t.waiting[1] in BLOCK_WIDE for t in warp)
+                self.release(home[id(warp)] if whole else warp)
             if all(t.ended for t in warp):
                 live.remove(warp)
             if steps > limit:

@@ -2,7 +2,7 @@
 """Runs every test kernel's PTX text on a CPU and compares what it does with kernels.h and core/word.h, on clean and damaged
 memory. What a GPU's memory system adds, tests/gpu/ shows on real GPUs.
 
-  worker_ptx_run.py FILE [KERNEL]"""
+  worker_ptx_run.py FILE... [KERNEL...]"""
 import struct
 import sys
 
@@ -13,6 +13,7 @@ SIZE = 1 << 14
 SEED, OTHER, POISON = 0xa5a5000012345678, 0x0f0f777700001234, 0x1111222233334444
 NOT_RUN, DONE, IDLE, NO_GO, TIMEOUT, ABORTED = range(6)
 SAMPLES = 32
+P2S_BARE = 4
 ROLE = 96 + 16 * SAMPLES
 
 
@@ -182,6 +183,118 @@ def run_mp(bench):
     same("mp aborted", (w["status"], r["status"], r["payload_bad"]), (IDLE, ABORTED, 4))
 
 
+def wide(bench, dst, src, rounds, words, slot, flag, idiom, threads, at=None, max_ns=10**9, pace=0, **more):
+    bench.res[:] = bytes(4096)
+    bench.run("wide", [CTL, RES, dst, src, SEED, SEED, rounds, words, slot, flag, idiom, pace, max_ns, 1 << 30], 2, threads,
+              at=go(bench) if at is None else at, **more)
+    return bench.role(0), bench.role(1)
+
+
+def run_wide(bench):
+    turn = 0
+    for idiom in (0, 1, 2, 3, 8, 11):
+        for threads, words, slot, flag in ((32, 5, 64, 56), (64, 1, 64, 8), (64, 65, 1024, 520), (96, 200, 1640, 1632),
+                                           (128, 33, 272, 264)):
+            bench.fresh()
+            turn += 1
+            want = bytearray(bench.a)
+            slots(want, 64, SEED, 5, words, slot, flag)
+            w, r = wide(bench, A + 64, A + 64, 5, words, slot, flag, idiom, threads, seed=turn, pace=300)
+            what = "wide idiom %d words %d threads %d" % (idiom, words, threads)
+            same(what, (w["status"], w["rounds"], r["status"], r["rounds"], r["bad"], r["samples"]), (DONE, 5, DONE, 5, 0, 0))
+            same(what + " bytes", bytes(bench.a), bytes(want))
+        for missing in (None, 4):
+            bench.fresh()
+            slots(bench.a, 64, SEED, 7, 70, 1024, 1000)
+            damage = [64 + 2 * 1024, 64 + 2 * 1024 + 69 * 8 + 7, 64 + 4 * 1024 + 16 * 8 + 3]
+            for x in damage:
+                bench.a[x] ^= 0x80
+            if missing is not None:
+                bench.a[64 + missing * 1024 + 1000] ^= 1
+            w, r = wide(bench, 0, A + 64, 7, 70, 1024, 1000, idiom, 64, max_ns=10**6)
+            places = [x // 8 * 8 - 64 for x in damage if missing is None or x < 64 + missing * 1024]
+            same("wide damaged", (w["status"], r["bad"], sorted(s[0] for s in r["sample"])), (IDLE, len(places), places))
+            if missing is None:
+                same("wide damaged", (r["status"], r["rounds"]), (DONE, 7))
+            else:
+                same("wide missing flag", (r["status"], r["rounds"], r["ok"], r["payload_bad"]), (TIMEOUT, missing, 69, 1))
+    # without fences the same bytes arrive: the control differs only in what it orders
+    bench.fresh()
+    w, r = wide(bench, A + 64, 0, 5, 65, 1024, 520, P2S_BARE, 64)
+    want = bytearray(pattern(POISON, SIZE))
+    slots(want, 64, SEED, 5, 65, 1024, 520)
+    same("wide bare", (w["status"], r["status"], bytes(bench.a)), (DONE, IDLE, bytes(want)))
+    bench.fresh()
+    w, r = wide(bench, A, A, 2, 4, 64, 56, 0, 64, at={}, tick=10**6)
+    same("wide without go", (w["status"], r["status"]), (NO_GO, NO_GO))
+    bench.fresh()
+    w, r = wide(bench, 0, A, 2, 4, 64, 56, 0, 64, at={9000: lambda: struct.pack_into("<Q", bench.ctl, 384, 1)})
+    same("wide aborted before go", (w["status"], r["status"]), (ABORTED, ABORTED))
+    bench.fresh()
+    both = go(bench)
+    both[300000] = lambda: struct.pack_into("<Q", bench.ctl, 384, 1)
+    w, r = wide(bench, 0, A, 2, 4, 64, 56, 1, 64, at=both, max_ns=10**12)
+    same("wide aborted", (w["status"], r["status"], r["payload_bad"]), (IDLE, ABORTED, 4))
+
+
+def ll_word(seed, slot_word, j, mode):
+    w = word(seed, slot_word + j)
+    return w if mode == 2 else (w & 0xffffffff) | (word(seed, slot_word) >> 32 << 32)
+
+
+def ll_slots(block, base, seed, rounds, words, slot, mode):
+    for k in range(rounds):
+        s = seed ^ ((k + 1) & 2047) << 49
+        for j in range(words):
+            struct.pack_into("<Q", block, base + k * slot + j * 8, ll_word(s, k * slot // 8, j, mode))
+
+
+def ll(bench, dst, src, rounds, words, slot, mode, at=None, max_ns=10**9, pace=0, **more):
+    bench.res[:] = bytes(4096)
+    bench.run("ll", [CTL, RES, dst, src, SEED, SEED, rounds, words, slot, mode, pace, max_ns, 1 << 30], 2, 32,
+              at=go(bench) if at is None else at, **more)
+    return bench.role(0), bench.role(1)
+
+
+def run_ll(bench):
+    turn = 0
+    for mode, words, slot in ((0, 2, 16), (0, 64, 512), (0, 70, 1024), (1, 6, 64), (1, 66, 528), (2, 16, 128), (2, 64, 512),
+                              (2, 80, 768)):
+        bench.fresh()
+        turn += 1
+        want = bytearray(bench.a)
+        ll_slots(want, 128, SEED, 5, words, slot, mode)
+        # words of a line are stored one after the other here: its reader is only run on what is complete
+        w, r = ll(bench, A + 128, A + 128 if mode < 2 else 0, 5, words, slot, mode, seed=turn, pace=300)
+        what = "ll mode %d words %d" % (mode, words)
+        same(what, (w["status"], w["rounds"]), (DONE, 5))
+        same(what + " bytes", bytes(bench.a), bytes(want))
+        if mode == 2:
+            w, r = ll(bench, 0, A + 128, 5, words, slot, mode, seed=turn)
+        same(what, (r["status"], r["rounds"], r["bad"], r["samples"]), (DONE, 5, 0, 0))
+        # a wrong value in the first word of round 1 and in another of round 3, whose flags are there
+        odd = words - 2 if mode == 2 else words - 1
+        bench.a[128 + slot] ^= 4
+        bench.a[128 + 3 * slot + odd * 8 + 1] ^= 0x10
+        w, r = ll(bench, 0, A + 128, 5, words, slot, mode)
+        places = [slot, 3 * slot + odd * 8]
+        same(what + " damaged", (w["status"], r["status"], r["rounds"], r["bad"]), (IDLE, DONE, 5, 2))
+        same(what + " damaged", sorted(r["sample"]), [(p, struct.unpack_from("<Q", bench.a, 128 + p)[0]) for p in places])
+        # the flag of the last word of round 4 is missing
+        bench.a[128 + 4 * slot + words * 8 - 1] ^= 1
+        w, r = ll(bench, 0, A + 128, 5, words, slot, mode, max_ns=10**6, tick=10**4, at=go(bench, 3 * 10**6))
+        gone = 16 if mode == 2 else 1
+        same(what + " missing", (r["status"], r["rounds"], r["payload_bad"], r["ok"]), (TIMEOUT, 4, gone, words - gone))
+    bench.fresh()
+    w, r = ll(bench, A, A, 2, 4, 64, 0, at={}, tick=10**6)
+    same("ll without go", (w["status"], r["status"]), (NO_GO, NO_GO))
+    bench.fresh()
+    both = go(bench, 600000)
+    both[900000] = lambda: struct.pack_into("<Q", bench.ctl, 384, 1)
+    w, r = ll(bench, 0, A, 2, 4, 64, 1, at=both, max_ns=10**12, tick=2000)
+    same("ll aborted", (w["status"], r["status"], r["payload_bad"]), (IDLE, ABORTED, 4))
+
+
 def run_tear(bench):
     tear_poison = SEED ^ OTHER ^ 0x00fe000000000000
     for words in (1, 40, 100):
@@ -229,7 +342,11 @@ def self_test(text):
                ("load", "@%p st.global.v2.u64 [%addr], {%x3, %y3};", ""),
                ("mp", "setp.eq.u64 %p, %flag, %w;", "setp.ne.u64 %p, %flag, %w;"),
                ("tear", "setp.eq.u64 %p, %e, %x; @%p bra RKNOWN;", "bra RKNOWN;"),
-               ("atomic", "add.u64 %new, %old, 1;", "add.u64 %new, %old, 2;")]
+               ("atomic", "add.u64 %new, %old, 1;", "add.u64 %new, %old, 2;"),
+               ("wide", "bar.sync 0;\n\tsetp.ne.u32 %p, %tid32, 0; @%p bra WNEXT;",
+                "setp.ne.u32 %p, %tid32, 0; @%p bra WNEXT;"),
+               ("ll", "setp.eq.u64 %p, %x, %ex; @%p add.u64 %ok, %ok, 1; @%p bra RTHEN;",
+                "add.u64 %ok, %ok, 1; bra RTHEN;")]
     for name, old, new in mutants:
         same("mutant of %s applies" % name, old in text, True)
         try:
@@ -239,16 +356,20 @@ def self_test(text):
         raise AssertionError("a mutant of p2s_%s was not caught" % name)
 
 
-KERNELS = {"fill": run_fill, "check": run_check, "load": run_load, "mp": run_mp, "tear": run_tear, "atomic": run_atomic}
+KERNELS = {"fill": run_fill, "check": run_check, "load": run_load, "mp": run_mp, "tear": run_tear, "atomic": run_atomic,
+           "wide": run_wide, "ll": run_ll}
 
 
 def main():
-    with open(sys.argv[1], encoding="ascii") as f:
-        text = f.read()
-    for name in sys.argv[2:] or KERNELS:
+    text = ""
+    for path in [x for x in sys.argv[1:] if x.endswith(".ptx")]:
+        with open(path, encoding="ascii") as f:
+            text += f.read()
+    chosen = [x for x in sys.argv[1:] if not x.endswith(".ptx")]
+    for name in chosen or KERNELS:
         KERNELS[name](Bench(text))
         print("p2s_" + name, "ok", flush=True)
-    if not sys.argv[2:]:
+    if not chosen:
         self_test(text)
         print("mutants caught")
     return 0
