@@ -129,6 +129,31 @@ static void a_stopped_tester_adopts_what_the_others_said(void **state)
 	assert_int_equal(kept_runs(k), 1);
 }
 
+/* The tester has time left when it wakes up, and its test passes: it adopts all the same. */
+static void a_tester_that_was_late_adopts_too(void **state)
+{
+	struct kept *k = *state;
+	pid_t first;
+
+	kept_script(k, "sleep 700");
+	first = rank(k, 0, 20000);
+	while (kept_runs(k) == 0)
+		usleep(10000);
+	kill(first, SIGSTOP);
+	wait_for(rank(k, 1, 1000));
+	assert_int_equal(shared[1].allowed, 0);
+	assert_int_equal(shared[1].verdict, P2PSAFE_VERDICT_UNTESTED);
+	kill(first, SIGCONT);
+	wait_for(first);
+	assert_int_equal(shared[0].rc, 0);
+	assert_int_equal(shared[0].allowed, 0);
+	assert_int_equal(shared[0].verdict, P2PSAFE_VERDICT_UNTESTED);
+	wait_for(rank(k, 2, 8000));
+	assert_int_equal(shared[2].allowed, 0);
+	assert_int_equal(shared[2].kept, 1);
+	assert_int_equal(kept_runs(k), 1);
+}
+
 static void our_own_deadline_bounds_the_wait(void **state)
 {
 	struct kept *k = *state;
@@ -153,6 +178,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(eight_ranks_one_veto, kept_setup, kept_teardown),
 		cmocka_unit_test_setup_teardown(a_killed_tester_is_followed_by_another, kept_setup, kept_teardown),
 		cmocka_unit_test_setup_teardown(a_stopped_tester_adopts_what_the_others_said, kept_setup, kept_teardown),
+		cmocka_unit_test_setup_teardown(a_tester_that_was_late_adopts_too, kept_setup, kept_teardown),
 		cmocka_unit_test_setup_teardown(our_own_deadline_bounds_the_wait, kept_setup, kept_teardown)};
 
 	shared = mmap(NULL, sizeof *shared * 16, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -16,6 +16,7 @@
 #include "kept/place.h"
 #include "kept/policy.h"
 #include "kept/store.h"
+#include "rules/explain.h"
 #include "rules/rules.h"
 
 /* A test under the lock, with marker and record. */
@@ -25,6 +26,7 @@ struct testing {
 	struct p2s_places places;
 	int dir; /* of the place that is written; -1 none */
 	struct p2s_lock lock;
+	uint64_t generation; /* of the record that we may publish, fixed when the lock was taken; 0 without it */
 	struct p2s_marker marker;
 	int32_t forbidden; /* a marker says no */
 	int32_t unmarked;  /* no marker could be written */
@@ -38,14 +40,18 @@ static int32_t find(struct testing *t, const char *code, int32_t severity, const
 static int32_t on_risk(void *user, int32_t src, int32_t dst, int32_t leg)
 {
 	struct testing *t = user;
+	char why[160];
 
 	if (t->forbidden)
-		return 0;
+		return P2S_RISK_STOP;
+	if (!(t->s->request.flags & P2PSAFE_FLAG_KEEP_GOING) &&
+	    (p2s_rules_risky(t->m, src, why, sizeof why) || p2s_rules_risky(t->m, dst, why, sizeof why)))
+		return P2S_RISK_SKIP;
 	if (p2s_marker_write(&t->marker, t->m->gpus[src].address, t->m->gpus[dst].address, p2s_word_name(P2S_GROUP_LEG, leg)))
-		return 1;
+		return P2S_RISK_GO;
 	t->unmarked = 1;
 	/* A simulated host cannot take this machine down. */
-	return t->s->request.simulated || !(t->s->request.flags & P2PSAFE_FLAG_REQUIRE_MARKER);
+	return t->s->request.simulated || !(t->s->request.flags & P2PSAFE_FLAG_REQUIRE_MARKER) ? P2S_RISK_GO : P2S_RISK_STOP;
 }
 
 static int32_t judge_marker(struct testing *t)
@@ -112,19 +118,23 @@ static char *full_text(const struct p2s_model *m)
 	return text;
 }
 
-/* Publishes the model as the next generation if the old record may be replaced. Returns 1 if another process was first. */
+/* Publishes the model if the old record may be replaced: under the lock as the generation that came next when it was taken, for somebody
+ * who gave up waiting may have spoken for all meanwhile. Returns 1 if another process was first. */
 static int32_t publish(struct testing *t)
 {
 	struct p2s_record old;
 	struct p2s_record now;
 	const char *why;
 	char reason[200];
-	uint64_t next = p2s_store_highest(t->dir) + 1;
+	uint64_t highest = p2s_store_highest(t->dir);
+	uint64_t next = t->generation != 0 ? t->generation : highest + 1;
 	enum p2s_policy policy = P2S_POLICY_REPLACE;
 	int32_t had;
 	int32_t result = -1;
 	char *full;
 
+	if (next <= highest)
+		return 1;
 	if (!p2s_record_from_model(&now, t->m, &t->s->host, t->s->request.cuda_library)) {
 		p2s_record_free(&now);
 		return 0;
@@ -198,8 +208,12 @@ static void close_testing(struct testing *t)
 static enum p2s_lock_result take_lock(struct testing *t)
 {
 	uint64_t deadline = p2s_session_deadline(t->s, t->m->gpu_count);
+	enum p2s_lock_result result =
+		t->dir < 0 ? P2S_LOCK_FAILED : p2s_lock_take(&t->lock, t->dir, t->s->host.boot_id, deadline, deadline);
 
-	return t->dir < 0 ? P2S_LOCK_FAILED : p2s_lock_take(&t->lock, t->dir, t->s->host.boot_id, deadline, deadline);
+	if (result == P2S_LOCK_HELD)
+		t->generation = p2s_store_highest(t->dir) + 1;
+	return result;
 }
 
 int32_t p2s_decide_test(struct p2s_session *s, p2psafe_report *report)
