@@ -334,6 +334,7 @@ static void records_are_split(void **state)
 				   "30,340,5690716,-,caller=T1;plain\\x5cx41 \\xff\\x09\\x1b[31m\n"
 				   "[    1.234567] iommu: Default domain type: Translated \n"
 				   "<4>[12345.6] x\n"
+				   "[    3.000000][   T12] called\n"
 				   "[Mon Nov 30 00:00:00 2026] human\n"
 				   "Nov 30 00:00:00 secrethost kernel: AMD-Vi: SNP enabled\n"
 				   "Nov 30 00:00:00 secrethost kernel: [    7.000001] y\n"
@@ -367,6 +368,8 @@ static void records_are_split(void **state)
 	NEXT(P2S_LOG_NEXT_RECORD);
 	assert_int_equal(r.level, 4);
 	assert_int_equal(r.usec, UINT64_C(12345600000));
+	NEXT(P2S_LOG_NEXT_RECORD);
+	assert_string_equal(r.text, "called");
 	NEXT(P2S_LOG_NEXT_RECORD);
 	assert_string_equal(r.text, "human");
 	assert_int_equal(r.usec, 0);

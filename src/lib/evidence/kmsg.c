@@ -104,6 +104,20 @@ static void skip_journal(struct span *line)
 	}
 }
 
+/* "[   T1234]" or "[   C12]", of kernels built with CONFIG_PRINTK_CALLER. */
+static void skip_caller(struct span *line)
+{
+	struct span probe = *line;
+	uint64_t n;
+
+	if (!skip(&probe, '['))
+		return;
+	while (skip(&probe, ' '))
+		;
+	if ((skip(&probe, 'T') || skip(&probe, 'C')) && number(&probe, &n) && skip(&probe, ']'))
+		*line = probe;
+}
+
 /* "[    1.234567] text", "<6>[    1.234567] text", the same behind a journal's prefix; dmesg -T: "[Mon Nov 30 ...] text". */
 static int32_t dmesg_line(struct span line, struct p2s_log_record *out)
 {
@@ -135,13 +149,13 @@ static int32_t dmesg_line(struct span line, struct p2s_log_record *out)
 			part = 0;
 		for (long n = probe.at - digits; n < 6; n++)
 			part *= 10;
-		/* with -x or CONFIG_PRINTK_CALLER more stands before the bracket */
 		out->usec = part < 1000000 && seconds < UINT64_MAX / 2000000 ? seconds * 1000000 + part : 0;
 	}
 	while (probe.at < probe.end && *probe.at != ']')
 		probe.at++;
 	if (!skip(&probe, ']'))
 		return 0;
+	skip_caller(&probe);
 	skip(&probe, ' ');
 	put_text(out, probe.at, probe.end, 0);
 	return 1;
