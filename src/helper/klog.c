@@ -14,6 +14,7 @@
 #define SCAN_NS (50 * P2S_MS)   /* for what was logged since boot, in a test */
 #define PROBE_NS (20 * P2S_MS)  /* likewise in a probe, which has 50 ms for everything */
 #define SCAN_BYTES (2 * P2S_MIB)
+#define SCAN_LEAST (P2S_MIB / 4) /* read whatever the time: a slow machine's log is no emptier; a few ms on a fast one */
 #define DRAIN_RECORDS 4096      /* of one drain: a storm must not hold up a step */
 #define LATE_NS (200 * P2S_MS)  /* after the last step: the kernel's fault handlers are threads */
 #define EVENTS 1024             /* told to the library */
@@ -345,7 +346,8 @@ static int read_log(struct p2s_run *run, struct p2s_klog *log, size_t records, u
 	for (size_t i = 0; i < records; i++) {
 		size_t n;
 
-		if (until_ns != 0 && (i & 15) == 0 && (p2s_now_ns() >= until_ns || log->source.bytes > SCAN_BYTES))
+		if (until_ns != 0 && (i & 15) == 0 && log->source.bytes > SCAN_LEAST &&
+		    (p2s_now_ns() >= until_ns || log->source.bytes > SCAN_BYTES))
 			return 0;
 		if (!p2s_klog_source_next(&log->source, &record))
 			return 1;

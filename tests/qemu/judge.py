@@ -34,6 +34,7 @@ def differences(boot, step, look):
     check_run(checks, look)
     check_gpus(checks, look.report, says)
     check_iommu(checks, look.report, says)
+    check_log(checks, boot, step, look.report, says)
     if step not in ("unbound", "user", "mixed"):
         check_paths(checks, boot, look.report, says)
     return checks.lines
@@ -97,7 +98,7 @@ def check_iommu(checks, report, says):
     for gpu in says.gpus.values():
         if gpu.type != "none":
             source = f"/sys/bus/pci/devices/{gpu.address}/iommu_group/type"
-            checks.equal(f"evidence {source}", gpu.type, evidence.get(source))
+            checks.true(f"evidence {source}: {evidence.get(source)}", evidence.get(source, "").startswith(gpu.type))
 
 
 def check_paths(checks, boot, report, says):
@@ -110,3 +111,25 @@ def check_paths(checks, boot, report, says):
             checks.equal(f"{pair[0]}>{pair[1]} path", path, found[pair]["path"])
             checks.equal(f"{pair[0]}>{pair[1]} nccl_path", "PHB" if path == "NODE" else path, found[pair]["nccl_path"])
             checks.equal(f"{pair[0]}>{pair[1]} verdict", "UNTESTED", found[pair]["verdict"])
+
+
+def check_log(checks, boot, step, report, says):
+    """Each fault that the kernel logged is told, with the GPU that asked and whose window the address hits."""
+    told = {finding["subject"]: [line["text"] for line in finding["evidence"]]
+            for finding in report["findings"] if finding["code"] == "IOMMU_FAULT_LOGGED"}
+    if step == "fault":
+        logs = STATES[boot.types] == "translated" and boot.iommu.startswith("intel")
+        checks.equal("lab: the kernel logged faults", logs, bool(says.faults))
+        checks.equal("lab: a peer's window was hit", logs, any(fault.owner for fault in says.faults))
+    if step == "user":
+        checks.equal("faults told without the right to read the log", {}, told)
+        return
+    checks.equal("GPUs with faults", sorted({fault.device for fault in says.faults}), sorted(told))
+    for fault in says.faults:
+        texts = [text for text in told.get(fault.device, []) if fault.line in text]
+        checks.true(f"not told: {fault.line}", bool(texts))
+        if fault.owner:
+            place = f"byte {fault.offset:#x} of BAR 1 of {fault.owner}"
+            checks.true(f"the window is not named: {texts}", all(place in text for text in texts))
+        else:
+            checks.true(f"a window is named: {texts}", not any(" of BAR " in text for text in texts))

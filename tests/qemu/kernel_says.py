@@ -30,6 +30,16 @@ class Port:
 
 
 @dataclasses.dataclass
+class Fault:
+    """A line of the log about a stopped transfer. owner: the GPU whose second region holds the address; "" none."""
+
+    line: str
+    device: str
+    owner: str
+    offset: int
+
+
+@dataclasses.dataclass
 class Says:
     """All of it. bridges: for each GPU the addresses from the root port down to itself."""
 
@@ -38,6 +48,7 @@ class Says:
     bridges: dict
     bar1_bytes: dict
     log: str
+    faults: list
 
 
 def read(files):
@@ -46,8 +57,9 @@ def read(files):
         address, *words = line.split()
         values = dict(word.split("=", 1) for word in words)
         gpus[address] = Gpu(address, values["type"], values["driver"], int(values["node"]), int(values["bar1"], 16))
-    return Says(gpus, ports_of(files["lspci.txt"]), bridges_of(files["bridges.txt"]), bar1_of(files["lspci.txt"]),
-                files["dmesg.txt"])
+    sizes = bar1_of(files["lspci.txt"])
+    return Says(gpus, ports_of(files["lspci.txt"]), bridges_of(files["bridges.txt"]), sizes, files["dmesg.txt"],
+                faults_of(files["dmesg.txt"], gpus, sizes))
 
 
 def blocks(lspci):
@@ -79,6 +91,22 @@ def bar1_of(lspci):
         if kind == "0302" and region is not None:
             sizes[address] = int(region.group(1)) * units[region.group(2)]
     return sizes
+
+
+def faults_of(log, gpus, sizes):
+    """The lines of Intel's and AMD's drivers that name a device and an address (Linux 6.1 and later)."""
+    forms = (r"\] (DMAR: \[DMA (?:Read|Write).*Request device \[(\S+)\] fault addr (0x[0-9a-f]+) .*)",
+             r"\] (pci (\S+): AMD-Vi: Event logged \[IO_PAGE_FAULT .*address=(0x[0-9a-f]+) .*)")
+    found = []
+    for line in log.splitlines():
+        match = next(filter(None, (re.search(form, line) for form in forms)), None)
+        if match is None:
+            continue
+        text, device, address = match.group(1).strip(), match.group(2), int(match.group(3), 16)
+        device = device if device.count(":") == 2 else f"0000:{device}"
+        owner = next((gpu.address for gpu in gpus.values() if gpu.bar1 <= address < gpu.bar1 + sizes[gpu.address]), "")
+        found.append(Fault(text, device, owner, address - gpus[owner].bar1 if owner else 0))
+    return found
 
 
 def bridges_of(text):

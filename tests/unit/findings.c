@@ -565,6 +565,20 @@ static void what_is_expected_of_translation(void **state)
 	p2s_model_free(&m);
 }
 
+/* No fault in the part that was read is not "no fault". */
+static void a_log_read_in_part_is_told_as_such(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2);
+	translate(&m);
+	host(&m)->log_lost = 1;
+	assert_int_equal(p2s_rules_find(&m), 1);
+	assert_non_null(strstr(find(&m, "IOMMU_TRANSLATED", HOST, HOST)->evidence[0].text, "faults: none in what could be read"));
+	p2s_model_free(&m);
+}
+
 static void pairs_over_nvlink_meet_no_iommu(void **state)
 {
 	struct p2s_model m;
@@ -607,6 +621,7 @@ int main(void)
 		cmocka_unit_test(a_storm_in_the_log_is_cut),
 		cmocka_unit_test(a_fault_is_attributed),
 		cmocka_unit_test(what_is_expected_of_translation),
+		cmocka_unit_test(a_log_read_in_part_is_told_as_such),
 		cmocka_unit_test(pairs_over_nvlink_meet_no_iommu),
 		cmocka_unit_test(a_gpu_that_did_not_start_is_failed),
 	};

@@ -66,7 +66,7 @@ static const char *log_word(const struct p2s_model *m)
 		return "some";
 	switch (m->facts.host.log_state) {
 	case P2S_LOG_READABLE:
-		return "none";
+		return m->facts.host.log_lost > 0 ? "none in what could be read of it" : "none";
 	case P2S_LOG_DENIED:
 		return "unreadable (no permission)";
 	case P2S_LOG_ABSENT:
