@@ -178,8 +178,6 @@ void p2s_judge_check(const struct p2s_expect *e, uint64_t bad_words, uint64_t fi
 		return;
 	}
 	judgement(out, P2PSAFE_VERDICT_CORRUPT, P2PSAFE_DAMAGE_UNKNOWN, "");
-	if (count > P2S_SAMPLES)
-		count = P2S_SAMPLES;
 	if (count == 0) {
 		out->offset = first_bad;
 		return;
@@ -191,6 +189,7 @@ void p2s_judge_check(const struct p2s_expect *e, uint64_t bad_words, uint64_t fi
 	}
 	out->damage = vote(votes, bad_words < count ? bad_words : count);
 	detail(out, samples[lowest].offset, p2s_judge_word(e, samples[lowest].offset), samples[lowest].found);
+	p2s_judge_say(e, samples, count, out);
 }
 
 static void judge_stalled(const struct p2s_expect *e, const struct p2s_mp_shape *shape, const struct p2s_role_result *reader,

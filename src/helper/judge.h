@@ -40,15 +40,21 @@ struct p2s_judgement {
 	uint64_t expected;
 	uint64_t found;
 	const char *note; /* a short remark or "" */
+	int64_t moved;    /* shifted, aliased: bytes from where words belong to where they lie */
+	uint64_t bits;    /* bit_error: all bits that were wrong in some word */
+	char said[96];    /* what the samples say beyond the name; "": nothing, then note counts */
 };
 
 /* The word that belongs at byte offset off (multiple of 8), borders included. */
 uint64_t p2s_judge_word(const struct p2s_expect *e, uint64_t off);
 /* One wrong word. */
 int32_t p2s_judge_name(const struct p2s_expect *e, uint64_t off, uint64_t found);
-/* The answer of CHECK. samples holds count entries. */
+/* The answer of CHECK, and of closer looks at other places of the same range. samples holds count entries. */
 void p2s_judge_check(const struct p2s_expect *e, uint64_t bad_words, uint64_t first_bad, const struct p2s_sample *samples,
                      size_t count, struct p2s_judgement *out);
+
+/* By how much, at which power of two, which bits: makes `aliased` of `shifted` where it must, and fills said. judge.c calls it. */
+void p2s_judge_say(const struct p2s_expect *e, const struct p2s_sample *samples, size_t count, struct p2s_judgement *out);
 
 /* A message-passing reader. */
 struct p2s_mp_shape {

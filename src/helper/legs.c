@@ -246,7 +246,7 @@ int p2s_trial_judged(struct p2s_trial *t, const struct p2s_judgement *j)
 	t->out.offset = j->offset;
 	t->out.expected = j->expected;
 	t->out.found = j->found;
-	snprintf(t->out.note, sizeof t->out.note, "%s", j->note);
+	snprintf(t->out.note, sizeof t->out.note, "%s", j->said[0] != '\0' ? j->said : j->note);
 	return 0;
 }
 
@@ -310,22 +310,6 @@ static void post_check(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf,
 	p2s_chan_post(run, chan, &req, -1);
 }
 
-static int judge_check(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_op_answer *answer,
-                       const struct p2s_expect *e)
-{
-	struct p2s_sample samples[P2S_SAMPLES];
-	struct p2s_judgement j;
-	size_t count = answer->samples_len / sizeof samples[0];
-
-	if (answer->rc != P2S_RC_OK)
-		return p2s_trial_fail(t, chan, answer);
-	if (count > P2S_SAMPLES)
-		count = P2S_SAMPLES;
-	memcpy(samples, answer->samples, count * sizeof samples[0]);
-	p2s_judge_check(e, answer->bad_words, answer->first_bad, samples, count, &j);
-	return p2s_trial_judged(t, &j);
-}
-
 int p2s_step_check(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len,
                    const struct p2s_expect *e)
 {
@@ -335,7 +319,7 @@ int p2s_step_check(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uin
 		return 0;
 	post_check(t->lane->run, chan, buf, off, len, e);
 	p2s_chan_wait(t->lane->run, chan, &answer, NULL);
-	return judge_check(t, chan, &answer, e);
+	return p2s_step_judge(t, chan, buf, off, len, &answer, e);
 }
 
 /* After a read: the accessor looks at what it got while the owner looks whether the source is still what it stored. */
@@ -351,7 +335,8 @@ static int check_read(struct p2s_trial *t, uint64_t off, uint64_t len, const str
 	post_check(lane->run, lane->own, lane->win_own, off, len, source);
 	p2s_chan_wait(lane->run, lane->acc, &answer[0], NULL);
 	p2s_chan_wait(lane->run, lane->own, &answer[1], NULL);
-	return judge_check(t, lane->acc, &answer[0], got) && judge_check(t, lane->own, &answer[1], source);
+	return p2s_step_judge(t, lane->acc, lane->loc_acc, off, len, &answer[0], got) &&
+	       p2s_step_judge(t, lane->own, lane->win_own, off, len, &answer[1], source);
 }
 
 int p2s_step_move(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t seed)

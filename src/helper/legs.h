@@ -72,6 +72,9 @@ int p2s_step_fill(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint
 /* Two fills at once on the two channels of the lane. len 0: none there. */
 int p2s_step_prepare(struct p2s_trial *t, uint32_t own_buf, uint64_t own_off, uint64_t own_len, uint64_t own_seed,
                      uint32_t acc_buf, uint64_t acc_off, uint64_t acc_len, uint64_t acc_seed);
+/* Judges the answer of a check of [off, off + len) of buf, after closer looks where something is wrong. */
+int p2s_step_judge(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len,
+                   const struct p2s_op_answer *answer, const struct p2s_expect *e);
 int p2s_step_check(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len,
                    const struct p2s_expect *e);
 /* Moves [off, off+len) by the engine; seed is what P2S_BY_STORE stores. */

@@ -95,6 +95,38 @@ static void renew_canaries_task(struct p2s_run *run, uint32_t gpu, int kind)
 	renew_canary(run, gpu, P2S_B_PLAIN);
 }
 
+/* What lies in the memory of GPU g where it does not belong: bytes of this transfer when at least eight words say so. */
+static void stray(struct p2s_trial *t, uint32_t g, uint32_t number, const struct p2s_sample *samples, size_t count)
+{
+	const struct p2s_run *run = t->lane->run;
+	size_t agree = 0;
+	int64_t move = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct p2s_tag tag;
+
+		if (!p2s_word_decode(samples[i].found, t->key, t->lane->bytes / 8, run->n, &tag))
+			continue;
+		move = agree == 0 ? (int64_t)(samples[i].offset - tag.offset * 8) : move;
+		agree++;
+	}
+	t->over = 1;
+	t->out.verdict = P2PSAFE_VERDICT_CORRUPT;
+	t->out.damage = agree > 0 && agree >= (count < P2S_JUDGE_AGREE ? count : P2S_JUDGE_AGREE) ? P2PSAFE_DAMAGE_MISDIRECTED
+	                                                                                          : P2PSAFE_DAMAGE_UNKNOWN;
+	if (count > 0) {
+		t->out.has_detail = 1;
+		t->out.offset = samples[0].offset;
+		t->out.expected = p2s_word(canary_seed(run, g, number), samples[0].offset / 8);
+		t->out.found = samples[0].found;
+	}
+	if (move != 0)
+		snprintf(t->out.note, sizeof t->out.note, "bytes appeared in memory of %s, %lld bytes %s", run->gpu[g].address,
+		         (long long)(move < 0 ? -move : move), move < 0 ? "before their place" : "behind their place");
+	else
+		snprintf(t->out.note, sizeof t->out.note, "bytes appeared in memory of %s", run->gpu[g].address);
+}
+
 /* Looks for bytes of the leg in memory that it was not meant for. All GPUs look at once. Returns 1 if all canaries are well;
  * else the trial is CORRUPT, misdirected when the stray words say so. */
 static int canaries_well(struct p2s_trial *t)
@@ -118,24 +150,17 @@ static int canaries_well(struct p2s_trial *t)
 		for (uint32_t i = 0; i < run->tested_count; i++) {
 			uint32_t g = run->tested[i];
 			struct p2s_op_answer answer;
-			struct p2s_sample sample;
-			struct p2s_tag tag;
+			struct p2s_sample samples[P2S_SAMPLES];
+			size_t count;
 
 			if (!posted[g] || p2s_chan_wait(run, channel_of(run, g, number), &answer, NULL) != P2S_RC_OK ||
 			    answer.bad_words == 0)
 				continue;
 			well = 0;
-			memset(&sample, 0, sizeof sample);
-			memcpy(&sample, answer.samples, answer.samples_len < sizeof sample ? answer.samples_len : sizeof sample);
-			t->over = 1;
-			t->out.verdict = P2PSAFE_VERDICT_CORRUPT;
-			t->out.damage = p2s_word_decode(sample.found, t->key, t->lane->bytes / 8, run->n, &tag) ? P2PSAFE_DAMAGE_MISDIRECTED
-			                                                                                        : P2PSAFE_DAMAGE_UNKNOWN;
-			t->out.has_detail = 1;
-			t->out.offset = sample.offset;
-			t->out.expected = p2s_word(canary_seed(run, g, number), sample.offset / 8);
-			t->out.found = sample.found;
-			snprintf(t->out.note, sizeof t->out.note, "bytes appeared in memory of %s", run->gpu[g].address);
+			count = answer.samples_len / sizeof samples[0];
+			count = count < P2S_SAMPLES ? count : P2S_SAMPLES;
+			memcpy(samples, answer.samples, count * sizeof samples[0]);
+			stray(t, g, number, samples, count);
 			set_canary(run, g, number);
 		}
 	}
