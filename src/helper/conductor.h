@@ -172,7 +172,7 @@ void p2s_link_pair(struct p2s_run *run, uint32_t a, uint32_t b);
 void p2s_link_phase(struct p2s_run *run, const char *phase, uint32_t of);
 void p2s_link_progress(struct p2s_run *run);
 void p2s_link_timing(struct p2s_run *run, const char *name, uint64_t since_ns);
-/* 1: go. 0: not allowed, no answer, or the run is stopped. */
+/* P2S_RISK_GO, P2S_RISK_SKIP (not this pair), or P2S_RISK_STOP: not allowed, no answer, or the run is stopped. */
 int p2s_link_risk(struct p2s_run *run, uint32_t a, uint32_t b, int32_t leg);
 int p2s_link_watch(struct p2s_run *run); /* starts the watcher */
 

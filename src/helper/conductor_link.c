@@ -147,7 +147,7 @@ int p2s_link_risk(struct p2s_run *run, uint32_t a, uint32_t b, int32_t leg)
 		}
 		pthread_cond_timedwait(&run->risk_cond, &run->risk_lock, &until);
 	}
-	go = run->risk_answer == 1;
+	go = run->risk_answer > 0 ? run->risk_answer : P2S_RISK_STOP;
 	pthread_mutex_unlock(&run->risk_lock);
 	return go;
 }
@@ -180,7 +180,8 @@ static void *watch(void *arg)
 			hang_up(run); /* end of file, or a library that speaks another language */
 		}
 		pthread_mutex_lock(&run->risk_lock);
-		run->risk_answer = any.risk_answer.go == 1;
+		run->risk_answer = any.risk_answer.go == P2S_RISK_GO || any.risk_answer.go == P2S_RISK_SKIP ? any.risk_answer.go
+		                                                                                          : P2S_RISK_STOP;
 		pthread_cond_signal(&run->risk_cond);
 		pthread_mutex_unlock(&run->risk_lock);
 	}

@@ -268,8 +268,9 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 
 		if (!p2s_lane_open(run, a, b, m, &lane) || !p2s_run_may_start(run))
 			continue;
-		if (!done && !p2s_link_risk(run, a, b, P2PSAFE_LEG_SM_STORE)) {
-			if (p2s_run_may_start(run)) /* else it was only too late */
+		int go = done ? P2S_RISK_GO : p2s_link_risk(run, a, b, P2PSAFE_LEG_SM_STORE);
+		if (go != P2S_RISK_GO) {
+			if (go == P2S_RISK_STOP && p2s_run_may_start(run)) /* else it was only too late */
 				atomic_store(&run->stopped, 1);
 			return;
 		}

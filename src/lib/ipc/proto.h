@@ -4,13 +4,20 @@
 
 #include "ipc/codec.h"
 
-#define P2S_PROTOCOL 2
+#define P2S_PROTOCOL 3
 #define P2S_VERSION_TEXT "1.0.0"
 
 enum {
 	P2S_MODE_PROBE = 0, /* asks no driver */
 	P2S_MODE_TEST = 1,
 	P2S_MODE_MINORS = 2 /* only what the driver's own files say about device nodes */
+};
+
+/* The library's answer to risk. */
+enum {
+	P2S_RISK_STOP = 0, /* nothing risky any more */
+	P2S_RISK_GO = 1,
+	P2S_RISK_SKIP = 2 /* not this pair: what was read stands against it */
 };
 
 enum {

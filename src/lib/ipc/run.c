@@ -110,8 +110,8 @@ static void on_risk(struct run *r, const struct p2s_lib_risk *in)
 	int32_t gpus = (int32_t)r->m->gpu_count;
 
 	if ((int32_t)in->src < gpus && (int32_t)in->dst < gpus)
-		answer.go = r->args->risk == NULL ? 1 : r->args->risk(r->args->user, (int32_t)in->src, (int32_t)in->dst, in->leg);
-	if (answer.go)
+		answer.go = r->args->risk == NULL ? P2S_RISK_GO : r->args->risk(r->args->user, (int32_t)in->src, (int32_t)in->dst, in->leg);
+	if (answer.go == P2S_RISK_GO)
 		r->result->risk_asked = 1;
 	p2s_codec_send(r->sock, &p2s_lib_table, p2s_id_lib_risk_answer, &answer, -1, r->args->deadline_ns);
 }

@@ -294,10 +294,24 @@ static void mark_failed(struct p2s_model *m)
 	}
 }
 
+static int32_t none_started(const struct p2s_model *m)
+{
+	size_t group = 0;
+	size_t failed = 0;
+
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		group += m->gpus[i].in_group != 0;
+		failed += m->gpus[i].in_group && m->gpus[i].state == P2PSAFE_GPU_STATE_FAILED;
+	}
+	return group > 0 && failed == group;
+}
+
 int32_t p2s_rules_explain(struct p2s_model *m)
 {
 	int32_t ok = p2s_rules_find(m);
 
 	mark_failed(m);
+	if (none_started(m))
+		m->nothing_tested = 1;
 	return p2s_rules_remedy(m) && ok;
 }
