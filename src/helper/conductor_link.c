@@ -32,6 +32,10 @@ void p2s_link_leg(struct p2s_run *run, const struct p2s_lib_leg *leg)
 
 	if (m >= 0 && leg->leg > 0 && leg->leg < 16)
 		way->verdict[leg->leg][m] = leg->verdict;
+	if (leg->leg == P2PSAFE_LEG_TEARING_128 && leg->verdict == P2PSAFE_VERDICT_CORRUPT) {
+		p2s_link_send(run, p2s_id_lib_leg, leg, -1); /* told, never judged */
+		return;
+	}
 	if (leg->verdict == P2PSAFE_VERDICT_CORRUPT || leg->verdict == P2PSAFE_VERDICT_HANG ||
 	    leg->verdict == P2PSAFE_VERDICT_ERROR)
 		atomic_store(&way->bad, 1);

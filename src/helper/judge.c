@@ -202,6 +202,13 @@ static void judge_stalled(const struct p2s_expect *e, const struct p2s_mp_shape 
 	const char *note =
 		reader->payload_bad == 0 && reader->payload_ok > 0 ? "flag never seen, payload there" : "neither flag nor payload seen";
 
+	if (shape->own_flags) {
+		damage = reader->payload_bad > 0 && found == p2s_word(e->outside, reader->rounds_done * shape->slot_bytes / 8)
+		             ? P2PSAFE_DAMAGE_DROPPED
+		             : P2PSAFE_DAMAGE_UNKNOWN;
+		judgement(out, P2PSAFE_VERDICT_CORRUPT, damage, "words with their flags never came");
+		return;
+	}
 	if (shape->owner_good == 1) {
 		damage = shape->pull ? P2PSAFE_DAMAGE_STALE : P2PSAFE_DAMAGE_UNKNOWN;
 		note = shape->pull ? "reader never saw what its owner holds" : "flag arrived after the reader gave up";
@@ -221,11 +228,35 @@ static void judge_stalled(const struct p2s_expect *e, const struct p2s_mp_shape 
 }
 
 /* A payload word that was wrong although its flag had been seen. */
-static int32_t late_name(const struct p2s_expect *round, uint64_t off, uint64_t found)
+static int32_t late_name(const struct p2s_expect *round, uint64_t off, uint64_t found, int owner_good)
 {
 	int32_t name = p2s_judge_name(round, off, found);
 
-	return name == P2PSAFE_DAMAGE_DROPPED ? P2PSAFE_DAMAGE_REORDERED : name;
+	return name == P2PSAFE_DAMAGE_DROPPED && owner_good != 0 ? P2PSAFE_DAMAGE_REORDERED : name;
+}
+
+/* A word whose flag was there. Half of it new and half of it old is torn; a line whose words are old is, too. */
+static int32_t own_flag_name(const struct p2s_expect *round, const struct p2s_mp_shape *shape, uint64_t off, uint64_t want,
+                             uint64_t found)
+{
+	uint64_t before = p2s_word(round->outside, off / 8);
+
+	if (shape->mode == P2S_LL_LINE && found == before)
+		return P2PSAFE_DAMAGE_TORN;
+	if (shape->mode != P2S_LL_LINE && (found & UINT32_MAX) == (before & UINT32_MAX))
+		return P2PSAFE_DAMAGE_TORN;
+	if ((found & UINT32_MAX) == 0)
+		return P2PSAFE_DAMAGE_ZEROS;
+	return bits(found ^ want) <= 3 ? P2PSAFE_DAMAGE_BIT_ERROR : P2PSAFE_DAMAGE_UNKNOWN;
+}
+
+/* What p2s_ll stores at byte offset off of the slots. */
+static uint64_t own_flag_word(const struct p2s_expect *round, const struct p2s_mp_shape *shape, uint64_t off)
+{
+	uint64_t w = p2s_word(round->want.seed, off / 8);
+	uint64_t slot = off / shape->slot_bytes * shape->slot_bytes;
+
+	return shape->mode == P2S_LL_LINE ? w : (w & UINT32_MAX) | p2s_word(round->want.seed, slot / 8) >> 32 << 32;
 }
 
 void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, const struct p2s_role_result *writer,
@@ -239,13 +270,19 @@ void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, 
 		for (size_t i = 0; i < count; i++) {
 			struct p2s_expect round = *e;
 			uint64_t off = reader->sample[i].offset;
+			uint64_t found = reader->sample[i].found;
+			uint64_t want;
+			int32_t name;
 
 			round.want.seed = p2s_seed_epoch(e->want.seed, off / shape->slot_bytes + 1);
 			round.in_begin = 0;
 			round.in_end = UINT64_MAX;
-			votes[late_name(&round, off, reader->sample[i].found) & (DAMAGES - 1)]++;
+			want = shape->own_flags ? own_flag_word(&round, shape, off) : p2s_word(round.want.seed, off / 8);
+			name = shape->own_flags ? own_flag_name(&round, shape, off, want, found)
+			                        : late_name(&round, off, found, shape->owner_good);
+			votes[name & (DAMAGES - 1)]++;
 			if (!out->has_detail || off < out->offset)
-				detail(out, off, p2s_word(round.want.seed, off / 8), reader->sample[i].found);
+				detail(out, off, want, found);
 		}
 		out->damage = vote(votes, reader->bad_words < count ? reader->bad_words : count);
 		return;

@@ -63,8 +63,10 @@ struct p2s_mp_shape {
 	uint64_t slot_bytes;
 	uint64_t flag_off;
 	int pull;       /* the reader looked through the window */
+	int own_flags;  /* p2s_ll: words carry their flags, flag_off means nothing */
+	uint32_t mode;  /* P2S_LL_* */
 	int owner_good; /* after a time-out: 1 the memory itself holds payload and flag of the round that stalled, 0 not, -1 not
-	                   known */
+	                   known. After a wrong payload: 1 it came in the end, 0 never, -1 not known */
 };
 
 /* e->want.seed has epoch 0; e->outside is the poison the slots held before. writer may be NULL (a copy engine wrote). */

@@ -88,6 +88,15 @@ void p2s_trial_begin(struct p2s_trial *t, const struct p2s_lane *lane, int32_t l
 	t->out.max_handle_bytes = lane->bytes;
 }
 
+void p2s_trial_rekey(struct p2s_trial *t)
+{
+	const struct p2s_lane *lane = t->lane;
+
+	t->key = p2s_run_key(lane->run, lane->a, lane->b, t->out.leg, lane->m);
+	t->poison = p2s_seed(t->key, lane->a, lane->b, 0, 0);
+	t->epoch = 0;
+}
+
 uint64_t p2s_trial_seed(struct p2s_trial *t)
 {
 	t->epoch = (t->epoch + 1) & 2047;
@@ -339,6 +348,29 @@ static int check_read(struct p2s_trial *t, uint64_t off, uint64_t len, const str
 	       p2s_step_judge(t, lane->own, lane->win_own, off, len, &answer[1], source);
 }
 
+void p2s_trial_cover(struct p2s_trial *t, uint64_t off, uint64_t len)
+{
+	struct p2s_span now = {off, off + len};
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->spans; i++) {
+		const struct p2s_span s = t->span[i];
+
+		if (s.end < now.begin || s.begin > now.end) {
+			t->span[kept++] = s;
+			continue;
+		}
+		now.begin = s.begin < now.begin ? s.begin : now.begin;
+		now.end = s.end > now.end ? s.end : now.end;
+	}
+	if (kept < P2S_SPANS)
+		t->span[kept++] = now;
+	t->spans = kept;
+	t->out.coverage_bytes = 0;
+	for (size_t i = 0; i < kept; i++)
+		t->out.coverage_bytes += t->span[i].end - t->span[i].begin;
+}
+
 int p2s_step_move(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t seed)
 {
 	const struct p2s_lane *lane = t->lane;
@@ -351,11 +383,11 @@ int p2s_step_move(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_
 	if (by == P2S_BY_STORE) {
 		req.op = P2S_OP_FILL;
 		req.buf = lane->win_acc;
-	} else if (by == P2S_BY_LOAD || by == P2S_BY_LOAD_RELAXED) {
+	} else if (by == P2S_BY_LOAD || by == P2S_BY_LOAD_RELAXED || by == P2S_BY_LOAD_ACQUIRE) {
 		req.op = P2S_OP_LOAD;
 		req.buf = lane->loc_acc;
 		req.buf2 = lane->win_acc;
-		req.mode = by == P2S_BY_LOAD ? 0 : 1;
+		req.mode = (uint32_t)by - P2S_BY_LOAD;
 	} else {
 		req.op = P2S_OP_COPY;
 		req.buf = p2s_engine_reads(by) ? lane->loc_acc : lane->win_acc;
@@ -368,8 +400,7 @@ int p2s_step_move(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_
 	t->wall_ns = p2s_now_ns() - start;
 	t->out.bytes += len;
 	t->out.rounds++;
-	if (off + len > t->out.coverage_bytes)
-		t->out.coverage_bytes = off + len;
+	p2s_trial_cover(t, off, len);
 	return 1;
 }
 
@@ -435,6 +466,9 @@ int p2s_duo_run(struct p2s_run *run, struct p2s_duo *duo)
 		duo->extra_answer.rc = P2S_RC_OK;
 		if (resident)
 			p2s_chan_call(run, duo->extra_chan, &duo->extra, &duo->extra_answer);
+		if (resident && duo->extra_answer.rc != P2S_RC_OK)
+			for (int i = 0; i < duo->count; i++)
+				p2s_chan_abort(duo->chan[i]); /* nothing will come any more: nobody need wait for it */
 	}
 	for (int i = 0; i < duo->count; i++)
 		p2s_chan_wait(run, duo->chan[i], &duo->answer[i], NULL);

@@ -18,8 +18,18 @@ struct p2s_lane {
 	uint64_t bytes;
 };
 
+#define P2S_SPANS 16
+
+struct p2s_span { /* bytes of the window that were moved and checked */
+	uint64_t begin;
+	uint64_t end;
+};
+
 struct p2s_trial {
 	const struct p2s_lane *lane;
+	struct p2s_span span[P2S_SPANS]; /* apart from each other */
+	size_t spans;
+	uint64_t reach; /* the largest count of bytes that one variant touched, where pieces are too many to list */
 	struct p2s_lib_leg out;
 	uint64_t key;
 	uint64_t poison;    /* seed */
@@ -37,6 +47,7 @@ enum p2s_engine {
 	P2S_BY_CE_WRITE_PEER, /* cuMemcpyPeerAsync */
 	P2S_BY_LOAD,          /* p2s_load mode 0: plain 16-byte loads */
 	P2S_BY_LOAD_RELAXED,  /* mode 1 */
+	P2S_BY_LOAD_ACQUIRE,  /* mode 2 */
 	P2S_BY_CE_READ,
 	P2S_BY_CE_READ_PEER
 };
@@ -58,6 +69,7 @@ int p2s_run_may_test(struct p2s_run *run, uint32_t a, uint32_t b);
 
 /* A new key for this leg; the verdict is UNTESTED until a step says otherwise. */
 void p2s_trial_begin(struct p2s_trial *t, const struct p2s_lane *lane, int32_t leg);
+void p2s_trial_rekey(struct p2s_trial *t); /* the same with what was counted so far */
 uint64_t p2s_trial_seed(struct p2s_trial *t); /* seed of the next epoch */
 /* Judges a call that did not answer OK. Always returns 0. */
 int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_op_answer *answer);
@@ -79,6 +91,8 @@ int p2s_step_check(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uin
                    const struct p2s_expect *e);
 /* Moves [off, off+len) by the engine; seed is what P2S_BY_STORE stores. */
 int p2s_step_move(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t seed);
+/* Counts [off, off + len) as covered, once. More pieces than P2S_SPANS are not claimed. */
+void p2s_trial_cover(struct p2s_trial *t, uint64_t off, uint64_t len);
 /* One whole transfer of [in_off, in_off+in_len) with the next epoch: prepare, move, check of [off, off+len). poison 0: the
  * destination keeps what the transfer before left there. */
 int p2s_step_transfer(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t in_off, uint64_t in_len,
@@ -116,7 +130,12 @@ uint64_t p2s_run_key(struct p2s_run *run, uint32_t a, uint32_t b, int32_t leg, i
 uint64_t p2s_run_engine_ns(const struct p2s_run *run, uint64_t wait_ns);
 
 /* legs_order.c, also used by first contact. dirs: bit 0 a>b, bit 1 b>a, both resident at once. */
-int p2s_leg_message(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, int pull, uint32_t rounds, int quiet);
+enum {
+	P2S_MESSAGE_ALL = 0,  /* every form */
+	P2S_MESSAGE_ONE = 1,  /* one message */
+	P2S_MESSAGE_QUIET = 2 /* one, and only a failure is told */
+};
+int p2s_leg_message(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, int pull, int first);
 int p2s_leg_atomics(struct p2s_run *run, uint32_t a, uint32_t b, int m, uint32_t count, int quiet);
 /* Reports legs that did not run. */
 void p2s_legs_untested(struct p2s_run *run, uint32_t a, uint32_t b, int m, int32_t leg, int32_t verdict, int32_t cuda_error,

@@ -228,6 +228,9 @@ static int small_leg(const struct p2s_lane *lane, int32_t leg, enum p2s_engine b
 	p2s_trial_begin(&t, lane, leg);
 	t.quiet = 1;
 	p2s_step_transfer(&t, by, 0, AREA, SECOND_OFF, bytes, 1);
+	/* What did not arrive may have arrived elsewhere. */
+	if (t.out.damage == P2PSAFE_DAMAGE_DROPPED && !p2s_engine_reads(by))
+		canaries_well(&t);
 	return p2s_trial_end(&t) && !fault_logged(lane);
 }
 
@@ -244,11 +247,11 @@ static int whole_contact(const struct p2s_lane *lane)
 		if ((fault ||
 		     p2s_run_way(run, lane->a, lane->b)->verdict[P2PSAFE_LEG_SM_STORE][lane->m] == P2PSAFE_VERDICT_CORRUPT) &&
 		    p2s_run_may_start(run) && p2s_lane_alive(lane))
-			p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, 1, 0);
+			p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, P2S_MESSAGE_ONE);
 		return 0;
 	}
 	return small_leg(lane, P2PSAFE_LEG_SM_STORE, P2S_BY_STORE, SECOND_BYTES) &&
-	       p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, 1, 1) && !fault_logged(lane) &&
+	       p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, P2S_MESSAGE_QUIET) && !fault_logged(lane) &&
 	       small_leg(lane, P2PSAFE_LEG_CE_WRITE, P2S_BY_CE_WRITE, SECOND_BYTES) &&
 	       small_leg(lane, P2PSAFE_LEG_SM_LOAD, P2S_BY_LOAD, 16) &&
 	       small_leg(lane, P2PSAFE_LEG_CE_READ, P2S_BY_CE_READ, SECOND_BYTES) &&

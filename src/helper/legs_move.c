@@ -4,12 +4,43 @@
 #include "core/word.h"
 #include "helper/legs.h"
 
-#define BULK_NS (3 * P2S_MS)   /* what one bulk transfer may take */
+#define BULK_NS (6 * P2S_MS)   /* what the transfers of one engine may take, all together */
 #define SIZES_NS (12 * P2S_MS) /* the largest transfer of `sizes` */
 #define STALE_BYTES P2S_MIB
+#define ACQUIRE_BYTES (64 * P2S_KIB) /* one load after the other */
 #define SIZES_AREA (8 * P2S_KIB) /* room of one small transfer, guards included */
 
-/* One leg: by each engine 1 MiB, whose time chooses the size of the next, at most cap; each with fresh poison. */
+static int piece(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len)
+{
+	return p2s_step_transfer(t, by, off, len, off, len, 1);
+}
+
+/* By one engine: 1 MiB, whose time says how much fits; then the whole window, or pieces at its start, its middle and its end, so
+ * that the last bytes are met however slow the way is. A small transfer measures mostly the calls around it, so a second one
+ * may say that more fits. */
+static int by_engine(struct p2s_trial *t, enum p2s_engine by, uint64_t cap)
+{
+	uint64_t most = by == P2S_BY_LOAD_ACQUIRE ? ACQUIRE_BYTES : cap;
+	uint64_t n, middle;
+
+	if (!piece(t, by, 0, P2S_MIB < most ? P2S_MIB : most))
+		return 0;
+	if (most <= P2S_MIB)
+		return cap <= most || piece(t, by, cap - most, most);
+	n = p2s_trial_bytes(t, P2S_MIB, BULK_NS / 3, cap);
+	if (n < cap) {
+		if (!piece(t, by, 0, n))
+			return 0;
+		if (p2s_trial_bytes(t, n, BULK_NS / 3 * 2, cap) == cap)
+			n = cap;
+	}
+	if (n == cap)
+		return piece(t, by, 0, cap);
+	middle = (cap - n) / 2 / (64 * P2S_KIB) * (64 * P2S_KIB);
+	return piece(t, by, middle, n) && piece(t, by, cap - n, n);
+}
+
+/* One leg: by each engine in turn, with fresh poison every time. */
 static int bulk_leg(const struct p2s_lane *lane, int32_t leg, const enum p2s_engine *engines, size_t count, uint64_t cap)
 {
 	/* A driver without cuMemcpyPeerAsync cannot be asked for it, by nobody. */
@@ -18,14 +49,9 @@ static int bulk_leg(const struct p2s_lane *lane, int32_t leg, const enum p2s_eng
 
 	p2s_trial_begin(&t, lane, leg);
 	for (size_t i = 0; i < count; i++) {
-		uint64_t bytes;
-
 		if ((engines[i] == P2S_BY_CE_WRITE_PEER || engines[i] == P2S_BY_CE_READ_PEER) && no_peer_calls)
 			continue;
-		if (!p2s_step_transfer(&t, engines[i], 0, P2S_MIB, 0, P2S_MIB, 1))
-			break;
-		bytes = p2s_trial_bytes(&t, P2S_MIB, BULK_NS, cap);
-		if (bytes > P2S_MIB && !p2s_step_transfer(&t, engines[i], 0, bytes, 0, bytes, 1))
+		if (!by_engine(&t, engines[i], cap))
 			break;
 	}
 	return p2s_trial_end(&t);
@@ -156,14 +182,14 @@ static int stale_leg(const struct p2s_lane *lane)
 static void bulk_lane(const struct p2s_lane *lane)
 {
 	static const enum p2s_engine store[] = {P2S_BY_STORE};
-	static const enum p2s_engine load[] = {P2S_BY_LOAD, P2S_BY_LOAD_RELAXED};
+	static const enum p2s_engine load[] = {P2S_BY_LOAD, P2S_BY_LOAD_RELAXED, P2S_BY_LOAD_ACQUIRE};
 	static const enum p2s_engine write[] = {P2S_BY_CE_WRITE, P2S_BY_CE_WRITE_PEER};
 	static const enum p2s_engine read[] = {P2S_BY_CE_READ, P2S_BY_CE_READ_PEER};
 	static const struct {
 		int32_t leg;
 		const enum p2s_engine *engines;
 		size_t count;
-	} legs[] = {{P2PSAFE_LEG_SM_STORE, store, 1}, {P2PSAFE_LEG_CE_WRITE, write, 2}, {P2PSAFE_LEG_SM_LOAD, load, 2},
+	} legs[] = {{P2PSAFE_LEG_SM_STORE, store, 1}, {P2PSAFE_LEG_CE_WRITE, write, 2}, {P2PSAFE_LEG_SM_LOAD, load, 3},
 	            {P2PSAFE_LEG_CE_READ, read, 2},   {P2PSAFE_LEG_SIZES, NULL, 0},     {P2PSAFE_LEG_STALE, NULL, 0}};
 	uint64_t cap = lane->run->ask.level == P2PSAFE_LEVEL_QUICK ? P2S_MIB : lane->bytes;
 

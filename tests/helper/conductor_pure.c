@@ -209,7 +209,7 @@ static void borders_are_judged_by_the_byte(void **state)
 	assert_int_not_equal(p2s_judge_name(&e, 264, p2s_word(e.want.seed, 33)), P2PSAFE_DAMAGE_NONE);
 }
 
-static struct p2s_mp_shape shape = {.rounds = 64, .words = 128, .slot_bytes = 4096, .flag_off = 2048};
+static struct p2s_mp_shape shape = {.rounds = 64, .words = 128, .slot_bytes = 4096, .flag_off = 2048, .owner_good = -1};
 
 static struct p2s_role_result role(uint64_t status, uint64_t rounds)
 {
@@ -250,6 +250,7 @@ static void payload_behind_its_flag_is_reordered(void **state)
 	struct p2s_expect e = message();
 	struct p2s_role_result w = role(P2S_ROLE_DONE, 64);
 	struct p2s_role_result r = role(P2S_ROLE_DONE, 64);
+	struct p2s_mp_shape s = shape;
 	struct p2s_judgement j;
 
 	(void)state;
@@ -261,10 +262,55 @@ static void payload_behind_its_flag_is_reordered(void **state)
 	assert_int_equal(j.damage, P2PSAFE_DAMAGE_REORDERED);
 	assert_int_equal(j.offset, 7 * 4096);
 	assert_true(j.expected == p2s_word(p2s_seed_epoch(e.want.seed, 8), 7 * 4096 / 8));
+	s.owner_good = 1; /* it came in the end */
+	p2s_judge_mp(&e, &s, &w, &r, &j);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_REORDERED);
+	s.owner_good = 0; /* it never came: no order of things */
+	p2s_judge_mp(&e, &s, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(j.damage, P2PSAFE_DAMAGE_DROPPED);
 	for (uint64_t i = 0; i < 10; i++)
 		r.sample[i].found = p2s_word(p2s_seed_epoch(e.want.seed, 8), r.sample[i].offset / 8) ^ 4;
 	p2s_judge_mp(&e, &shape, &w, &r, &j);
 	assert_int_equal(j.damage, P2PSAFE_DAMAGE_BIT_ERROR);
+}
+
+/* Words that carry their flags: half old is torn, in words and in lines; none at all is dropped. */
+static void own_flags(void **state)
+{
+	static const uint32_t modes[] = {P2S_LL_SINGLE, P2S_LL_PAIR, P2S_LL_LINE};
+	struct p2s_expect e = message();
+	struct p2s_role_result w = role(P2S_ROLE_DONE, 64);
+	struct p2s_judgement j;
+
+	(void)state;
+	for (size_t m = 0; m < 3; m++) {
+		struct p2s_mp_shape s = {
+			.rounds = 64, .words = 64, .slot_bytes = 512, .own_flags = 1, .mode = modes[m], .owner_good = -1};
+		struct p2s_role_result r = role(P2S_ROLE_DONE, 64);
+		uint64_t seed = p2s_seed_epoch(e.want.seed, 8);
+		uint64_t flag = p2s_word(seed, 7 * 512 / 8) >> 32 << 32;
+
+		p2s_judge_mp(&e, &s, &w, &r, &j);
+		assert_int_equal(j.verdict, P2PSAFE_VERDICT_OK);
+		r.bad_words = r.samples = 9;
+		for (uint64_t i = 0; i < 9; i++) {
+			uint64_t old = p2s_word(e.outside, 7 * 64 + i);
+
+			r.sample[i] = (struct p2s_sample){7 * 512 + 8 * i, modes[m] == P2S_LL_LINE ? old : (old & UINT32_MAX) | flag};
+		}
+		p2s_judge_mp(&e, &s, &w, &r, &j);
+		assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+		assert_int_equal(j.damage, P2PSAFE_DAMAGE_TORN);
+		assert_int_equal(j.offset, 7 * 512);
+		assert_true(j.expected == (modes[m] == P2S_LL_LINE ? p2s_word(seed, 7 * 64) : (p2s_word(seed, 7 * 64) & UINT32_MAX) | flag));
+		r = role(P2S_ROLE_TIMEOUT, 3);
+		r.payload_bad = 64;
+		r.flag_found = p2s_word(e.outside, 3 * 64);
+		p2s_judge_mp(&e, &s, &w, &r, &j);
+		assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+		assert_int_equal(j.damage, P2PSAFE_DAMAGE_DROPPED);
+	}
 }
 
 static void a_flag_that_never_came(void **state)
@@ -491,6 +537,7 @@ int main(void)
 		cmocka_unit_test(borders_are_judged_by_the_byte),
 		cmocka_unit_test(messages_in_order_are_ok),
 		cmocka_unit_test(payload_behind_its_flag_is_reordered),
+		cmocka_unit_test(own_flags),
 		cmocka_unit_test(a_flag_that_never_came),
 		cmocka_unit_test(roles_that_did_not_run_are_untested),
 		cmocka_unit_test(tearing),

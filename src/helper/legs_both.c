@@ -1,0 +1,181 @@
+#include "helper/legs_both.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/word.h"
+
+#define KERNELS_ALL 3u /* both roles of a grid report ready */
+
+int p2s_both_slow(const struct p2s_run *run)
+{
+	return run->ask.host_dir[0] != '\0';
+}
+
+static void new_seed(struct p2s_both *x, int i)
+{
+	struct p2s_trial *t = &x->trial[i];
+
+	x->seed[i] = p2s_seed(t->key, x->lane[i].a, x->lane[i].b, (uint32_t)t->out.leg, 0);
+}
+
+int p2s_both_open(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, int32_t leg, struct p2s_both *x)
+{
+	memset(x, 0, sizeof *x);
+	x->dirs = dirs;
+	for (int i = 0; i < 2; i++) {
+		int open = p2s_lane_open(run, i == 0 ? a : b, i == 0 ? b : a, m, &x->lane[i]);
+
+		if (!open)
+			x->dirs &= ~(1u << i);
+		p2s_trial_begin(&x->trial[i], &x->lane[i], leg);
+		new_seed(x, i);
+	}
+	x->duo.count = 2;
+	for (int i = 0; i < 2; i++) {
+		x->duo.chan[i] = x->lane[i].acc;
+		x->duo.mask[i] = KERNELS_ALL;
+	}
+	return x->dirs != 0 && p2s_lane_alive(&x->lane[0]);
+}
+
+void p2s_both_rekey(struct p2s_both *x)
+{
+	for (int i = 0; i < 2; i++) {
+		p2s_trial_rekey(&x->trial[i]);
+		new_seed(x, i);
+	}
+}
+
+int p2s_both_poison(struct p2s_both *x, uint64_t off, uint64_t len)
+{
+	int ok = 1;
+
+	for (int i = 0; i < 2; i++)
+		if (x->dirs & 1u << i)
+			ok &= p2s_step_fill(&x->trial[i], x->lane[i].own, x->lane[i].win_own, off, len, x->trial[i].poison);
+	return ok;
+}
+
+unsigned p2s_both_going(const struct p2s_both *x)
+{
+	return x->dirs & ((x->trial[0].over ? 0u : 1u) | (x->trial[1].over ? 0u : 2u));
+}
+
+int p2s_both_end(struct p2s_both *x)
+{
+	int ok = 1;
+
+	for (int i = 0; i < 2; i++)
+		if (x->dirs & 1u << i)
+			ok &= p2s_trial_end(&x->trial[i]);
+	return ok;
+}
+
+/* After a run of kernels: engines that did not come back, errors. Returns 1 if both answers are there. */
+static int settle(struct p2s_both *x, int resident)
+{
+	int ok = 1;
+
+	for (int side = 0; side < x->duo.count; side++) {
+		const struct p2s_op_answer *answer = &x->duo.answer[side];
+
+		if (answer->rc == P2S_RC_OK)
+			continue;
+		ok = 0;
+		for (int i = 0; i < 2; i++)
+			if (x->dirs & 1u << i)
+				p2s_trial_fail(&x->trial[i], x->duo.chan[side], answer);
+	}
+	if (ok && !resident) {
+		for (int i = 0; i < 2; i++) {
+			struct p2s_judgement j = {.verdict = P2PSAFE_VERDICT_UNTESTED, .note = "kernels were not resident together"};
+
+			p2s_trial_judged(&x->trial[i], &j);
+		}
+	}
+	return ok && resident;
+}
+
+int p2s_both_run(struct p2s_both *x)
+{
+	for (int i = 0; i < x->duo.count; i++) {
+		if (x->duo.req[i].max_ns == 0)
+			x->duo.req[i].max_ns = P2S_WAIT_NS;
+		x->duo.req[i].timeout_ns = p2s_run_engine_ns(x->lane[0].run, x->duo.req[i].max_ns);
+	}
+	return settle(x, p2s_duo_run(x->lane[0].run, &x->duo));
+}
+
+/* Bytes [at, at + len) of the window as its owner sees them now: wrong words under seed. -1: not known. */
+static int64_t owner_misses(const struct p2s_lane *lane, uint64_t at, uint64_t len, uint64_t seed)
+{
+	struct p2s_op_request req = {.op = P2S_OP_CHECK,
+	                             .buf = lane->win_own,
+	                             .off = at,
+	                             .len = len,
+	                             .in_off = at,
+	                             .in_len = len,
+	                             .seed = seed,
+	                             .seed2 = seed};
+	struct p2s_op_answer answer;
+
+	if (p2s_chan_call(lane->run, lane->own, &req, &answer) != P2S_RC_OK)
+		return -1;
+	return (int64_t)answer.bad_words;
+}
+
+/* After a reader gave up: does the memory itself hold the round? -1: not known. */
+static int owner_holds(const struct p2s_both *x, int i, const struct p2s_mp_shape *shape, uint64_t round)
+{
+	uint64_t at = round * shape->slot_bytes;
+	uint64_t seed = p2s_seed_epoch(x->seed[i], round + 1);
+	int64_t payload = owner_misses(&x->lane[i], at, shape->words * 8, seed);
+	int64_t flag = owner_misses(&x->lane[i], at + shape->flag_off, 8, seed);
+
+	return payload < 0 || flag < 0 ? -1 : payload + flag == 0;
+}
+
+/* After a payload was not there with its flag: has it come since, as the writer's kernel is over? Only a name hangs on it. */
+static int payload_came(const struct p2s_both *x, int i, const struct p2s_mp_shape *shape, const struct p2s_role_result *reader)
+{
+	size_t count = reader->samples < P2S_SAMPLES ? (size_t)reader->samples : P2S_SAMPLES;
+	int came = -1;
+
+	for (size_t s = 0; s < count && s < P2S_JUDGE_AGREE; s++) {
+		uint64_t off = reader->sample[s].offset;
+		int64_t miss = owner_misses(&x->lane[i], off / 8 * 8, 8, p2s_seed_epoch(x->seed[i], off / shape->slot_bytes + 1));
+
+		if (miss < 0)
+			return -1;
+		if (miss > 0)
+			return 0;
+		came = 1;
+	}
+	return came;
+}
+
+void p2s_both_judge(struct p2s_both *x, int i, struct p2s_mp_shape *shape, const struct p2s_op_answer *reader_answer,
+                    const struct p2s_op_answer *writer_answer)
+{
+	struct p2s_trial *t = &x->trial[i];
+	struct p2s_role_result reader, writer;
+	struct p2s_judgement j;
+	struct p2s_expect e;
+
+	p2s_duo_role(reader_answer, 1, &reader);
+	if (writer_answer != NULL)
+		p2s_duo_role(writer_answer, 0, &writer);
+	p2s_trial_expect(t, x->seed[i], 0, shape->rounds * shape->slot_bytes, 1, &e);
+	shape->owner_good = -1;
+	if (!shape->own_flags && reader.status == P2S_ROLE_TIMEOUT && reader.bad_words == 0)
+		shape->owner_good = owner_holds(x, i, shape, reader.rounds_done);
+	else if (!shape->own_flags && reader.bad_words > 0)
+		shape->owner_good = payload_came(x, i, shape, &reader);
+	p2s_judge_mp(&e, shape, writer_answer != NULL ? &writer : NULL, &reader, &j);
+	t->out.rounds += reader.rounds_done;
+	t->out.bytes += reader.rounds_done * (shape->words + (shape->own_flags ? 0 : 1)) * 8;
+	t->reach = reader.rounds_done * (shape->words + 1) * 8 > t->reach ? reader.rounds_done * (shape->words + 1) * 8 : t->reach;
+	t->out.coverage_bytes = t->reach; /* slots of variants lie over each other: what the largest of them touched */
+	p2s_trial_judged(t, &j);
+}

@@ -1,0 +1,45 @@
+/* Legs whose kernels on two GPUs wait for each other: both kernels are resident before either may start; a direction that is
+ * alone has an idle role on the other side. */
+#ifndef P2S_HELPER_LEGS_BOTH_H
+#define P2S_HELPER_LEGS_BOTH_H
+
+#include "helper/legs.h"
+
+/* Up to two directions of one leg, whose kernels run together. trial[i] and lane[i] for i = 0: a>b, 1: b>a. */
+struct p2s_both {
+	struct p2s_lane lane[2];
+	struct p2s_trial trial[2];
+	uint64_t seed[2];
+	unsigned dirs; /* bit i: that direction takes part */
+	struct p2s_duo duo; /* chan[0] is a's, chan[1] is b's */
+};
+
+/* Simulated GPUs are threads: their message passing takes a thousand times longer and proves nothing about rates. */
+int p2s_both_slow(const struct p2s_run *run);
+/* 0: nothing can run. */
+int p2s_both_open(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, int32_t leg, struct p2s_both *x);
+/* New keys, poison and seeds for the next variant of the leg. */
+void p2s_both_rekey(struct p2s_both *x);
+/* The windows of all directions poisoned by their owners, both at once. */
+int p2s_both_poison(struct p2s_both *x, uint64_t off, uint64_t len);
+/* Runs the kernels. Returns 1 if both answers are there; else the trials are over. */
+int p2s_both_run(struct p2s_both *x);
+/* Directions whose trial still goes on. */
+unsigned p2s_both_going(const struct p2s_both *x);
+/* Sends the results. Returns 1 if all directions were OK. */
+int p2s_both_end(struct p2s_both *x);
+
+/* Judges the reader of direction i against the slots of shape, asks the owner where that names the damage, and counts. writer may
+ * be NULL (a copy engine wrote). */
+void p2s_both_judge(struct p2s_both *x, int i, struct p2s_mp_shape *shape, const struct p2s_op_answer *reader,
+                    const struct p2s_op_answer *writer);
+
+/* legs_word.c: tearing, in two forms: the accessor stores and the owner looks; the owner stores and the accessor looks through the
+ * window. Begin, one or both forms, end. */
+int p2s_tear_begin(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, struct p2s_both *x);
+void p2s_tear_form(struct p2s_both *x, int pull, uint32_t iters);
+void p2s_tear_line(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs); /* 128 bytes, told only */
+/* legs_flag.c */
+void p2s_leg_ce_flag(struct p2s_run *run, uint32_t a, uint32_t b, int m);
+
+#endif
