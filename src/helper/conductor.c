@@ -222,7 +222,7 @@ static void phases(struct p2s_run *run)
 	since = p2s_now_ns();
 	p2s_setup_mappings(run);
 	p2s_link_timing(run, "mapping", since);
-	p2s_workers_join_side(run, 1); /* who has NVLink goes first */
+	p2s_workers_await_side(run, 1); /* who has NVLink goes first */
 	since = p2s_now_ns();
 	p2s_first_contact_run(run);
 	p2s_link_timing(run, "first_contact", since);

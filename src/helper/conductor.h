@@ -105,6 +105,7 @@ struct p2s_side { /* the host and nvml workers */
 	int sock;
 	pthread_t thread;
 	int started;
+	int answered; /* said that it has said everything */
 	uint64_t deadline_ns;
 	struct p2s_run *run;
 };
@@ -198,7 +199,8 @@ void p2s_workers_prepare(struct p2s_run *run); /* what all of them share */
 int p2s_workers_start(struct p2s_run *run);
 int p2s_workers_start_sides(struct p2s_run *run);
 void p2s_workers_kill(struct p2s_run *run, struct p2s_proc *proc);
-void p2s_workers_join_side(struct p2s_run *run, int which);
+void p2s_workers_await_side(struct p2s_run *run, int which); /* its answers are in */
+void p2s_workers_join_side(struct p2s_run *run, int which);  /* and it may go */
 void p2s_workers_end(struct p2s_run *run);
 
 /* conductor_setup.c: phases before first contact. Each returns when all GPUs are through. */

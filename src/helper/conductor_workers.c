@@ -16,6 +16,7 @@
 #define SIM_FD 100 /* the simulator's shared memory */
 #define QUIT_NS (500 * P2S_MS)
 #define HOST_NS (3 * P2S_SEC)
+#define AGAIN_NS (300 * P2S_MS) /* for NVML behind the test, while the workers end */
 #define NVML_NS (1500 * P2S_MS) /* it may hang; first contact waits for it no longer than this */
 
 struct environment {
@@ -271,6 +272,7 @@ static void *collect(void *arg)
 		uint16_t id;
 		enum p2s_io io = p2s_codec_recv(side->sock, &p2s_lib_table, &id, &any, sizeof any, NULL, side->deadline_ns);
 
+		side->answered = io == P2S_IO_OK && id == p2s_id_lib_done;
 		if (io != P2S_IO_OK || id == p2s_id_lib_done)
 			break; /* every answer is optional: silence, end and nonsense are the same */
 		if (id == p2s_id_lib_gpu_out)
@@ -332,13 +334,36 @@ int p2s_workers_start_sides(struct p2s_run *run)
 	return 1;
 }
 
+/* NVML once more, behind the test: its error counters. One that did not come back before, or that may hang behind a wedged GPU, is
+ * not asked. */
+static void ask_nvml_again(struct p2s_run *run)
+{
+	struct p2s_side *side = &run->side[1];
+	struct p2s_lib_done again = {.status = P2S_DONE_COMPLETE};
+	uint64_t now = p2s_now_ns();
+
+	if (side->started)
+		pthread_join(side->thread, NULL);
+	side->started = 0;
+	if (side->sock < 0 || !side->answered || atomic_load(&run->stopped) ||
+	    p2s_codec_send(side->sock, &p2s_lib_table, p2s_id_lib_done, &again, -1, 0) != P2S_IO_OK)
+		return;
+	side->deadline_ns = now + AGAIN_NS < run->last_ns ? now + AGAIN_NS : run->last_ns;
+	side->started = pthread_create(&side->thread, NULL, collect, side) == 0;
+}
+
+void p2s_workers_await_side(struct p2s_run *run, int which)
+{
+	if (run->side[which].started)
+		pthread_join(run->side[which].thread, NULL); /* ends by its own deadline */
+	run->side[which].started = 0;
+}
+
 void p2s_workers_join_side(struct p2s_run *run, int which)
 {
 	struct p2s_side *side = &run->side[which];
 
-	if (side->started)
-		pthread_join(side->thread, NULL); /* ends by its own deadline */
-	side->started = 0;
+	p2s_workers_await_side(run, which);
 	if (side->sock >= 0 && side->proc != NULL)
 		close(side->sock); /* end of file ends the worker */
 	side->sock = -1;
@@ -377,6 +402,7 @@ void p2s_workers_end(struct p2s_run *run)
 	uint64_t grace = now + QUIT_NS < run->last_ns ? now + QUIT_NS : run->last_ns;
 	uint64_t until;
 
+	ask_nvml_again(run);
 	quit_channels(run);
 	p2s_workers_join_side(run, 0);
 	p2s_workers_join_side(run, 1);

@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "core/model.h"
+#include "helper/nvml_counters.h"
 #include "helper/roles.h"
 #include "ipc/proto.h"
 
-#define NVML_OK 0
-#define NVML_LINKS 18 /* NVML_NVLINK_MAX_LINKS */
 #define NVML_P2P_NVLINK 2
 #define NVML_P2P_OK 0
 #define NVML_ENABLED 1
@@ -18,32 +17,6 @@
 	90 /* NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: likewise, of every link; older drivers and GPUs                                \
 	    */
 #define SECOND UINT64_C(1000000000)
-
-typedef void *nvml_device;
-
-struct nvml_pci { /* nvmlPciInfo_t (version 3): what nvmlDeviceGetNvLinkRemotePciInfo_v2 fills */
-	char legacy[16];
-	unsigned domain, bus, device, device_id, subsystem_id;
-	char address[32];
-};
-
-struct nvml_field { /* nvmlFieldValue_t */
-	unsigned field;
-	unsigned scope;
-	long long timestamp;
-	long long latency;
-	int value_type; /* nvmlValueType_t: 0 double, 1 unsigned int, 2 unsigned long, 3 unsigned long long, 4 signed long long, 5
-	                   int */
-	int result;
-	union {
-		double d;
-		unsigned ui;
-		unsigned long ul;
-		unsigned long long ull;
-		long long sll;
-		int si;
-	} value;
-};
 
 /* N(member, exported name, parameters): every function returns nvmlReturn_t */
 #define NVML_FUNCTIONS(N)                                                                                                      \
@@ -68,6 +41,7 @@ struct nvml {
 	int active[P2S_MAX_GPUS][NVML_LINKS];
 	int remote[P2S_MAX_GPUS][NVML_LINKS]; /* index of the GPU at the other end; -1 something else (a switch) */
 	uint64_t link_speed[P2S_MAX_GPUS];    /* bytes/s of one link; 0 unknown */
+	struct p2s_nvml_counters counters;
 };
 
 static uint64_t soon(void)
@@ -105,6 +79,7 @@ static int load(struct nvml *v, const char *library)
 #define N(member, text, parameters) *(void **)&v->member = dlsym(lib, text);
 	NVML_FUNCTIONS(N)
 #undef N
+	p2s_nvml_counters_load(&v->counters, lib);
 	return v->init != NULL && v->handle != NULL && v->init() == NVML_OK;
 }
 
@@ -207,6 +182,30 @@ static void ask_pair(struct nvml *v, uint32_t a, uint32_t b)
 	(void)p2s_codec_send(v->sock, &p2s_lib_table, p2s_id_lib_pair_out, &out, -1, soon());
 }
 
+static void send_counters(const struct nvml *v, int after)
+{
+	for (uint32_t g = 0; g < v->n; g++)
+		if (v->device[g] != NULL)
+			p2s_nvml_counters_send(&v->counters, v->sock, g, v->device[g], v->active[g], after);
+}
+
+/* After the answers: the conductor asks once more, behind the test, or hangs up. */
+static void wait_for_the_end(const struct nvml *v)
+{
+	struct p2s_lib_done done = {.status = P2S_DONE_COMPLETE};
+	union p2s_lib_any any;
+	enum p2s_io io;
+	uint16_t id;
+
+	do
+		io = p2s_codec_recv(v->sock, &p2s_lib_table, &id, &any, sizeof any, NULL, p2s_now_ns() + 3600 * SECOND);
+	while (io == P2S_IO_TIMEOUT);
+	if (io != P2S_IO_OK || id != p2s_id_lib_done)
+		return;
+	send_counters(v, 1);
+	(void)p2s_codec_send(v->sock, &p2s_lib_table, p2s_id_lib_done, &done, -1, soon());
+}
+
 int p2s_nvml_worker_main(int sock, const char *library)
 {
 	static struct nvml v;
@@ -226,7 +225,10 @@ int p2s_nvml_worker_main(int sock, const char *library)
 			for (uint32_t b = 0; b < v.n; b++)
 				if (a != b)
 					ask_pair(&v, a, b);
+		send_counters(&v, 0);
 	}
 	(void)p2s_codec_send(sock, &p2s_lib_table, p2s_id_lib_done, &done, -1, soon());
+	if (done.status == P2S_DONE_COMPLETE)
+		wait_for_the_end(&v);
 	return 0;
 }

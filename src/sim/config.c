@@ -87,12 +87,18 @@ struct nvml_text {
 	char p2p[5][8];
 };
 
+#define NVML_INT(key, max) { #key, SIM_KEY_INT, offsetof(struct nvml_text, nvml.key), 0, max, 0 }
 #define NVML_P2P(name, i) { name, SIM_KEY_TEXT, offsetof(struct nvml_text, p2p[i]), 0, 8, 0 }
 
 static const struct sim_key nvml_keys[] = {
 	{ "available", SIM_KEY_BOOL, offsetof(struct nvml_text, nvml.available), 0, 1, 0 },
 	{ "hang", SIM_KEY_BOOL, offsetof(struct nvml_text, nvml.hang), 0, 1, 0 },
 	{ "link_bytes_per_s", SIM_KEY_INT, offsetof(struct nvml_text, nvml.link_bytes_per_s), 0, INT64_C(100000000000000), 0 },
+	NVML_INT(pcie_replays, INT32_MAX),
+	NVML_INT(pcie_replays_step, INT32_MAX),
+	NVML_INT(nvlink_errors, INT64_C(1) << 40),
+	NVML_INT(nvlink_errors_step, INT64_C(1) << 40),
+	{ "old_counters", SIM_KEY_BOOL, offsetof(struct nvml_text, nvml.old_counters), 0, 1, 0 },
 	NVML_P2P("p2p_read", 0),
 	NVML_P2P("p2p_write", 1),
 	NVML_P2P("p2p_nvlink", 2),

@@ -125,6 +125,11 @@ struct sim_nvml {
 	int64_t available;
 	int64_t hang;
 	int64_t link_bytes_per_s;
+	int64_t pcie_replays; /* at the first look; each later look of a process sees so many more: */
+	int64_t pcie_replays_step;
+	int64_t nvlink_errors;
+	int64_t nvlink_errors_step;
+	int64_t old_counters; /* NVLink errors through their own function; else as fields */
 	int p2p[5]; /* nvmlGpuP2PStatus_t by caps index: read, write, nvlink, atomics, pcie */
 };
 

@@ -337,6 +337,44 @@ static void a_captured_log_is_read(void **state)
 	end(&h);
 }
 
+/* Both ways in which drivers tell NVLink errors, and GPUs that tell none. */
+static void error_counters_are_read_before_and_after(void **state)
+{
+	static const struct {
+		const char *link, *old;
+		uint64_t before, after;
+	} cases[] = {{"nvlink", "false", 5, 7}, {"nvlink", "true", 5, 7}, {"pcie", "true", UINT64_MAX, UINT64_MAX}};
+	struct made_host h;
+	char more[240];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		char link[64];
+
+		snprintf(link, sizeof link, "{\"default\": {\"kind\": \"%s\", \"nvlinks\": %d}}", cases[i].link, cases[i].link[0] == 'n' ? 4 : 0);
+		snprintf(more, sizeof more,
+		         "\"nvml\": {\"pcie_replays\": 3, \"pcie_replays_step\": 1, \"nvlink_errors\": 5, \"nvlink_errors_step\": 2, "
+		         "\"old_counters\": %s},", cases[i].old);
+		host_make(&h, 2, link, "", more, "");
+		host_play(&p, &h, 2);
+		run(P2S_DONE_COMPLETE);
+		for (int g = 0; g < 2; g++) {
+			assert_int_equal(p.gpu_facts[g][P2S_GPU_FACT_PCIE_REPLAYS_BEFORE], 3);
+			assert_int_equal(p.gpu_facts[g][P2S_GPU_FACT_PCIE_REPLAYS_AFTER], 4);
+			assert_true(p.gpu_facts[g][P2S_GPU_FACT_NVLINK_ERRORS_BEFORE] == cases[i].before);
+			assert_true(p.gpu_facts[g][P2S_GPU_FACT_NVLINK_ERRORS_AFTER] == cases[i].after);
+		}
+		end(&h);
+	}
+	/* one that hangs is not waited for, neither before nor behind */
+	host_make(&h, 2, "pcie", "", "\"nvml\": {\"hang\": true},", "");
+	host_play(&p, &h, 2);
+	run(P2S_DONE_COMPLETE);
+	assert_true(p.gpu_facts[0][P2S_GPU_FACT_PCIE_REPLAYS_AFTER] == UINT64_MAX);
+	assert_true(p.seconds < 15);
+	end(&h);
+}
+
 /* This machine's own log, as far as this process may read it. */
 static void the_real_log_has_a_state(void **state)
 {
@@ -367,6 +405,7 @@ int main(void)
 		cmocka_unit_test(what_a_killed_worker_leaves_is_its_own),
 		cmocka_unit_test(storms_are_counted),
 		cmocka_unit_test(a_captured_log_is_read),
+		cmocka_unit_test(error_counters_are_read_before_and_after),
 		cmocka_unit_test(the_real_log_has_a_state),
 	};
 

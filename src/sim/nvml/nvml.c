@@ -13,7 +13,11 @@
 #define CAPS 5
 #define LINK_GENERATION 4
 #define FIELD_SPEED_COMMON 90 /* MB/s of each link */
+#define FIELD_ERRORS 161       /* of the link in scope: replay, recovery, CRC */
+#define FIELD_ERROR_KINDS 3
+#define ERROR_COUNTERS 4       /* the last nvmlNvLinkErrorCounter_t */
 #define TYPE_UNSIGNED 1
+#define TYPE_UNSIGNED_LONG_LONG 3
 
 struct sim_nvml_device {
 	struct sim_gpu gpu; /* the handle is the address of a GPU of the configuration */
@@ -22,6 +26,8 @@ struct sim_nvml_device {
 static struct sim_config config;
 static int state; /* 0 not read, 1 good, 2 bad */
 static int users;
+static int64_t pcie_looks[P2S_MAX_GPUS];
+static int64_t link_looks[P2S_MAX_GPUS];
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 
 static void block_if_told(void)
@@ -294,6 +300,39 @@ P2S_EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned
 	return peer < 0 ? NVML_ERROR_NOT_SUPPORTED : put_pci(pci, peer);
 }
 
+/* All errors are of the first kind, on the first link; each look sees more of them where cuda.json says so. */
+static unsigned long long errors_of(int gpu, unsigned link, int kind)
+{
+	if (link || kind)
+		return 0;
+	return (unsigned long long)(config.nvml.nvlink_errors + config.nvml.nvlink_errors_step * link_looks[gpu]++);
+}
+
+P2S_EXPORT int nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned *replays)
+{
+	int rc, gpu = gpu_of(device, &rc);
+
+	if (!rc && !replays)
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (!rc)
+		*replays = (unsigned)(config.nvml.pcie_replays + config.nvml.pcie_replays_step * pcie_looks[gpu]++);
+	return rc;
+}
+
+P2S_EXPORT int nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned link, int counter, unsigned long long *errors)
+{
+	int rc, gpu = gpu_of(device, &rc);
+
+	if (rc)
+		return rc;
+	if (!errors || link >= LINKS || counter < 0 || counter > ERROR_COUNTERS)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (link_peer(gpu, link) < 0 || !config.nvml.old_counters)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*errors = errors_of(gpu, link, counter);
+	return NVML_SUCCESS;
+}
+
 P2S_EXPORT int nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, struct nvml_value *values)
 {
 	int rc, gpu = gpu_of(device, &rc), i;
@@ -305,6 +344,13 @@ P2S_EXPORT int nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, struct n
 	for (i = 0; i < count; i++) {
 		values[i].timestamp = values[i].latency_us = 0;
 		values[i].result = NVML_ERROR_NOT_SUPPORTED;
+		if (values[i].field >= FIELD_ERRORS && values[i].field < FIELD_ERRORS + FIELD_ERROR_KINDS && !config.nvml.old_counters &&
+		    link_peer(gpu, values[i].scope) >= 0) {
+			values[i].type = TYPE_UNSIGNED_LONG_LONG;
+			values[i].value.ull = errors_of(gpu, values[i].scope, (int)(values[i].field - FIELD_ERRORS));
+			values[i].result = NVML_SUCCESS;
+			continue;
+		}
 		if (values[i].field != FIELD_SPEED_COMMON || link_peer(gpu, 0) < 0 || !config.nvml.link_bytes_per_s)
 			continue;
 		values[i].type = TYPE_UNSIGNED;

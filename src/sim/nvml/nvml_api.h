@@ -66,6 +66,8 @@ int nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, int *active);
 int nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned link, unsigned *version);
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned link, struct nvml_pci *pci);
 int nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, struct nvml_value *values);
+int nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned *replays);
+int nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned link, int counter, unsigned long long *errors);
 int nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *now, unsigned *pending);
 int nvmlDeviceGetComputeMode(nvmlDevice_t device, int *mode);
 int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, struct nvml_process *processes);
