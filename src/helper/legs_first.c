@@ -127,9 +127,10 @@ static void stray(struct p2s_trial *t, uint32_t g, uint32_t number, const struct
 		snprintf(t->out.note, sizeof t->out.note, "bytes appeared in memory of %s", run->gpu[g].address);
 }
 
-/* Looks for bytes of the leg in memory that it was not meant for. All GPUs look at once. Returns 1 if all canaries are well;
+/* copied: by an engine, from memory of the accessor.
+ * Looks for bytes of the leg in memory that it was not meant for. All GPUs look at once. Returns 1 if all canaries are well;
  * else the trial is CORRUPT, misdirected when the stray words say so. */
-static int canaries_well(struct p2s_trial *t)
+static int canaries_well(struct p2s_trial *t, int copied)
 {
 	struct p2s_run *run = t->lane->run;
 	int well = 1;
@@ -141,7 +142,8 @@ static int canaries_well(struct p2s_trial *t)
 			uint32_t g = run->tested[i];
 			struct p2s_op_request req = {.op = P2S_OP_CHECK, .buf = P2S_BUF(g, number), .len = AREA, .in_len = AREA};
 
-			if (!has_buffer(run, g, number) || (g == t->lane->b && number == number_of(t->lane->m)))
+			if (!has_buffer(run, g, number) || (g == t->lane->b && number == number_of(t->lane->m)) ||
+			    (copied && g == t->lane->a && number == number_of(t->lane->m)))
 				continue;
 			req.seed = req.seed2 = canary_seed(run, g, number);
 			p2s_chan_post(run, channel_of(run, g, number), &req, -1);
@@ -207,8 +209,8 @@ static int first_store(const struct p2s_lane *lane, int look_around)
 	p2s_trial_expect(&t, seed, FIRST_OFF, FIRST_BYTES, 1, &e);
 	if (stored && p2s_step_check(&t, lane->own, lane->win_own, 0, AREA, &e)) {
 		if (look_around)
-			canaries_well(&t);
-	} else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t)) {
+			canaries_well(&t, 0);
+	} else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t, 0)) {
 		name_mirror(&t, seed, FIRST_OFF, FIRST_BYTES);
 	}
 	return p2s_trial_end(&t);
@@ -230,7 +232,7 @@ static int small_leg(const struct p2s_lane *lane, int32_t leg, enum p2s_engine b
 	p2s_step_transfer(&t, by, 0, AREA, SECOND_OFF, bytes, 1);
 	/* What did not arrive may have arrived elsewhere. */
 	if (t.out.damage == P2PSAFE_DAMAGE_DROPPED && !p2s_engine_reads(by))
-		canaries_well(&t);
+		canaries_well(&t, by != P2S_BY_STORE);
 	return p2s_trial_end(&t) && !fault_logged(lane);
 }
 

@@ -4,8 +4,9 @@
 
 #include "helper/legs.h"
 
-#define LOOKS 4
-#define LOOK_BYTES (64 * P2S_KIB)
+#define LOOKS 16         /* looks whose samples are kept */
+#define LEAST_BYTES 1024 /* the first look begins so far behind the first wrong word */
+#define GROWTH 4
 #define ALIAS_BYTES 256
 
 struct look {
@@ -68,9 +69,15 @@ int p2s_step_judge(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uin
 		return p2s_trial_fail(t, chan, answer);
 	if (answer->bad_words > 0)
 		take(&l, answer);
-	if (answer->bad_words > l.count && l.count > 0 && len > LOOK_BYTES && !t->over)
-		for (uint64_t i = 1; i < LOOKS; i++)
-			look_at(t, chan, buf, off + (len - LOOK_BYTES) / LOOKS / 4096 * 4096 * i, LOOK_BYTES, e, &l);
+	/* From the first wrong word on, in stretches that grow: what is near and what is far. */
+	for (uint64_t near = LEAST_BYTES; answer->bad_words > l.count && l.count > 0 && !t->over; near *= GROWTH) {
+		uint64_t at = (answer->first_bad & ~UINT64_C(7)) + near;
+		uint64_t room = at < off + len ? off + len - at : 0;
+
+		if (room < 8)
+			break;
+		look_at(t, chan, buf, at, (GROWTH - 1) * near < room ? (GROWTH - 1) * near : room / 8 * 8, e, &l);
+	}
 	p2s_judge_check(e, answer->bad_words, answer->first_bad, l.samples, l.count, &j);
 	if (j.damage == P2PSAFE_DAMAGE_ALIASED && !t->over) {
 		tell_alias(t, chan, buf, off, len, e, &l, &j);
