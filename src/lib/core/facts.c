@@ -23,13 +23,21 @@ void p2s_facts_gpu_init(struct p2s_gpu_facts *g)
 {
 	memset(g, 0, sizeof *g);
 	g->has_iommu_link = g->boot_vga = g->is_vf = g->asleep = g->rebar = g->bar1_assigned = g->clique = P2S_UNREAD;
-	g->display_active = g->mig = g->confidential = g->mps = g->persistence = g->compute_mode = P2S_UNREAD;
+	g->display_active = g->mig = g->confidential = g->vgpu = g->mps = g->persistence = g->compute_mode = P2S_UNREAD;
 	g->pending_reset = g->other_process = g->busy_process = g->fabric_state = P2S_UNREAD;
 	g->nvlinks_active = g->nvlinks_total = P2S_UNREAD;
 	for (int i = 0; i < 2; i++) {
 		g->aer_correctable[i] = g->aer_nonfatal[i] = g->aer_fatal[i] = UINT64_MAX;
 		g->pcie_replays[i] = g->nvlink_errors[i] = UINT64_MAX;
 	}
+}
+
+int32_t p2s_facts_shared_bridge(const struct p2s_gpu_facts *a, const struct p2s_gpu_facts *b)
+{
+	if (a->hop_count == 0 || b->hop_count == 0)
+		return P2S_UNREAD;
+	/* The GPU itself is the last hop: one without a bridge above it shares none. */
+	return a->hop_count > 1 && b->hop_count > 1 && strcmp(a->hops[0].address, b->hops[0].address) == 0;
 }
 
 void p2s_facts_free(struct p2s_facts *f)

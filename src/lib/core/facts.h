@@ -60,6 +60,7 @@ struct p2s_gpu_facts {
 	int32_t display_active;
 	int32_t mig;
 	int32_t confidential;
+	int32_t vgpu; /* a guest's part of a GPU */
 	int32_t mps;
 	int32_t persistence;
 	int32_t compute_mode; /* CUcomputemode; -1 unread */
@@ -160,6 +161,9 @@ struct p2s_facts {
 void p2s_facts_init(struct p2s_facts *f);
 void p2s_facts_gpu_init(struct p2s_gpu_facts *g);
 void p2s_facts_free(struct p2s_facts *f);
+/* Do requests between the two meet in a bridge below the root complex? Only there ACS turns them. P2S_UNREAD: a path is not
+ * known. */
+int32_t p2s_facts_shared_bridge(const struct p2s_gpu_facts *a, const struct p2s_gpu_facts *b);
 /* Appends one event; returns 1, or 0 when out of memory or at 4096 events. */
 int32_t p2s_facts_add_log(struct p2s_facts *f, const struct p2s_log_event *event);
 

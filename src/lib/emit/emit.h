@@ -21,6 +21,10 @@ char *p2s_emit_dump(const json_t *tree, size_t flags);
 /* Parts of it that the kept record's decision shares. */
 json_t *p2s_emit_settings_json(const struct p2s_model *m);
 json_t *p2s_emit_text_or_null(const char *text);
+/* facts_json.c: the way to a GPU and its own link, and back. */
+json_t *p2s_emit_path(const struct p2s_gpu_facts *f);
+json_t *p2s_emit_link(const struct p2s_gpu_facts *f);
+void p2s_emit_parse_path(const json_t *gpu, struct p2s_gpu_facts *f);
 /* "src>dst leg mapping" */
 void p2s_emit_failed_leg(const struct p2s_model *m, const struct p2s_failed_leg *f, char *out, size_t cap);
 /* "host", "<bdf>" or "<bdf>><bdf>" */

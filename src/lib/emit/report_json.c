@@ -150,6 +150,8 @@ static json_t *gpu(const struct p2s_gpu *g)
 	json_object_set_new(o, "minor", int_or_null(g->minor));
 	json_object_set_new(o, "free_bytes", number_or_null(g->free_bytes));
 	json_object_set_new(o, "error", TEXT(g->error));
+	json_object_set_new(o, "link", p2s_emit_link(&g->facts));
+	json_object_set_new(o, "path", p2s_emit_path(&g->facts));
 	return o;
 }
 
@@ -212,6 +214,7 @@ static json_t *pair(const struct p2s_model *m, const struct p2s_pair *p)
 		return NULL;
 	json_object_set_new(o, "can_access", tristate(p->can_access));
 	json_object_set_new(o, "native_atomics", tristate(p->native_atomics));
+	json_object_set_new(o, "shared_bridge", tristate(p2s_facts_shared_bridge(&m->gpus[p->src].facts, &m->gpus[p->dst].facts)));
 	return o;
 }
 

@@ -78,6 +78,7 @@ static int32_t read_gpu(const json_t *o, struct p2s_model *m)
 		return m->gpu_count == P2S_MAX_GPUS ? -1 : 0;
 	g->bdf = bdf;
 	p2s_bdf_format(&bdf, g->address);
+	p2s_emit_parse_path(o, &g->facts);
 	TEXT(o, "uuid", g->uuid);
 	TEXT(o, "name", g->name);
 	TEXT(o, "driver", g->driver);

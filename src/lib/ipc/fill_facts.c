@@ -52,6 +52,8 @@ static int32_t *number_of(struct p2s_gpu_facts *f, int32_t which)
 		return &f->mig;
 	case P2S_GPU_FACT_CONFIDENTIAL:
 		return &f->confidential;
+	case P2S_GPU_FACT_VGPU:
+		return &f->vgpu;
 	case P2S_GPU_FACT_MPS:
 		return &f->mps;
 	case P2S_GPU_FACT_PERSISTENCE:
