@@ -69,6 +69,7 @@ int cli_seconds_parse(const char *text, uint64_t *milliseconds);
 /* The commands; each returns the exit code. */
 int cli_cmd_report(const struct cli_args *args);
 int cli_cmd_explain(const struct cli_args *args);
+int cli_cmd_gather(const struct cli_args *args);
 int cli_cmd_env(const struct cli_args *args);
 int cli_cmd_run(const struct cli_args *args);
 int cli_cmd_cache(const struct cli_args *args);

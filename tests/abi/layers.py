@@ -27,12 +27,14 @@ MAY_INCLUDE = {
     "lib/api": {"*"},
     "helper": {"lib/core", "lib/evidence", "lib/ipc"},
     "sim": {"lib/core", "lib/ipc", "helper"},
-    "cli": set(),
+    "cli": {"lib/core", "lib/evidence"},
     "plugin": set(),
 }
 # What others may see of an area that two programs share.
 SHARED_FILES = {
     ("helper", "lib/ipc"): {"proto.h", "proto.def", "codec.h", "codec_struct.h", "codec_table.h"},
+    ("cli", "lib/core"): {"fsroot.h", "bdf.h"},  # gather reads what the library reads
+    ("cli", "lib/evidence"): {"log.h"},
     ("lib/emit", "lib/ipc"): {"proto.h"},  # the version text
     ("sim", "lib/ipc"): {"codec.h", "codec_struct.h", "codec_table.h"},
     ("sim", "helper"): {"kernels.h", "control.h", "cuda_abi.h", "nvml_abi.h", "cuda_syms.def"},
