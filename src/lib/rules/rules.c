@@ -95,12 +95,18 @@ static int32_t over_mapping(const struct p2s_pair *pair, uint32_t legs, int32_t 
 	return worst;
 }
 
+/* Once per pair, leg and mapping. What belongs to one pair was noted in one go, so only the end of the list is looked at: 64 GPUs
+ * have more than a hundred thousand entries. */
 static int32_t note_failed(struct p2s_consumer *failed, const struct p2s_pair *pair, int32_t leg, int32_t mapping)
 {
-	for (size_t i = 0; i < failed->failed_count; i++)
-		if (failed->failed[i].src == pair->src && failed->failed[i].dst == pair->dst && failed->failed[i].leg == leg &&
-		    failed->failed[i].mapping == mapping)
+	for (size_t i = failed->failed_count; i > 0; i--) {
+		const struct p2s_failed_leg *f = &failed->failed[i - 1];
+
+		if (f->src != pair->src || f->dst != pair->dst)
+			break;
+		if (f->leg == leg && f->mapping == mapping)
 			return 1;
+	}
 	return p2s_model_add_failed(failed, pair->src, pair->dst, leg, mapping);
 }
 
