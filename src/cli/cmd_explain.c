@@ -41,7 +41,11 @@ static int kept_is_valid(struct cli_session *s)
 
 int cli_explain_report(struct cli_session *s, p2psafe_report **report)
 {
-	return cli_session_report(s, kept_is_valid(s) ? CLI_COMMAND_DECIDE : CLI_COMMAND_PROBE, report);
+	s->options.level = P2PSAFE_LEVEL_QUICK; /* whatever level was tested: a better one serves a lower request */
+	if (kept_is_valid(s))
+		return cli_session_report(s, CLI_COMMAND_DECIDE, report);
+	s->options.level = P2PSAFE_LEVEL_DEFAULT;
+	return cli_session_report(s, CLI_COMMAND_PROBE, report);
 }
 
 int cli_cmd_explain(const struct cli_args *args)

@@ -69,6 +69,7 @@ void cli_show_header(const struct cli_style *style, const p2psafe_report *report
 {
 	char line[1024];
 	json_t *json = cli_show_json(report);
+	int looked = args->command == CLI_COMMAND_PROBE || (args->command == CLI_COMMAND_EXPLAIN && !p2psafe_report_is_kept(report));
 	if (p2psafe_report_is_simulated(report)) {
 		const char *host = args->value[CLI_OPTION_HOST];
 		const char *library = args->value[CLI_OPTION_CUDA_LIBRARY];
@@ -80,8 +81,8 @@ void cli_show_header(const struct cli_style *style, const p2psafe_report *report
 		fputs("\n\n", style->out);
 	}
 	snprintf(line, sizeof(line), "p2psafe %s: %s%s%s%s", p2psafe_version_string(), cli_commands[args->command].name,
-	         args->command == CLI_COMMAND_PROBE ? " (nothing is transferred)" : ", level ",
-	         args->command == CLI_COMMAND_PROBE ? "" : text_at(json, "level", "unknown"),
+	         looked ? " (nothing is transferred)" : ", level ",
+	         looked ? "" : text_at(json, "level", "unknown"),
 	         json_is_true(json_object_get(json, "deadline_hit")) ? ", ENDED BY ITS DEADLINE" : "");
 	cli_style_cell(style, CLI_HEAD, 0, line);
 	fputs("\n", style->out);

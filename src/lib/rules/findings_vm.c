@@ -128,8 +128,12 @@ int32_t p2s_find_vm_topology(const struct p2s_about *a, struct p2s_claim *c)
 	size_t group = 0;
 	size_t flat = 0;
 	size_t nowhere = 0;
+	size_t wired = 0;
 
-	if (!in_guest(a->m))
+	for (size_t i = 0; i < a->m->pair_count; i++)
+		wired += by_wire(&a->m->pairs[i]) != 0;
+	/* Over NVLink everybody is near. */
+	if (!in_guest(a->m) || (wired > 0 && wired == a->m->pair_count))
 		return 0;
 	for (size_t i = 0; i < a->m->gpu_count; i++) {
 		const struct p2s_gpu *g = &a->m->gpus[i];
