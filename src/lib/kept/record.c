@@ -191,6 +191,37 @@ static json_t *hex(uint64_t v)
 	return json_string(text);
 }
 
+#define SUM ",\"sum\":\"0x"
+#define SUM_LENGTH (sizeof SUM - 1 + 16 + 2) /* 16 digits, a quote and the brace */
+
+/* The hash of everything before it becomes the last member. Frees text when it returns NULL. */
+static char *seal(char *text)
+{
+	size_t len = strlen(text) - 1; /* without the brace */
+	char *sealed = realloc(text, len + SUM_LENGTH + 1);
+
+	if (sealed == NULL) {
+		free(text);
+		return NULL;
+	}
+	snprintf(sealed + len, SUM_LENGTH + 1, SUM "%016" PRIx64 "\"}", p2s_record_hash(sealed, len));
+	return sealed;
+}
+
+/* Damage of the medium must not turn a veto into a pass, nor another boot into this one. */
+static int32_t is_whole(const char *text, size_t len)
+{
+	char want[SUM_LENGTH + 1];
+
+	while (len > 0 && text[len - 1] == '\n')
+		len--; /* a copy that an editor made */
+	if (len < SUM_LENGTH)
+		return 0;
+	len -= SUM_LENGTH;
+	snprintf(want, sizeof want, SUM "%016" PRIx64 "\"}", p2s_record_hash(text, len));
+	return memcmp(text + len, want, SUM_LENGTH) == 0;
+}
+
 char *p2s_record_write(const struct p2s_record *r)
 {
 	json_t *gpus = json_array();
@@ -224,6 +255,8 @@ char *p2s_record_write(const struct p2s_record *r)
 					rows(r->staged, r->gpu_count, 1, 0), "full", r->full_name, "full_hash", hex(r->full_hash));
 	text = p2s_emit_dump(top, JSON_COMPACT);
 	json_decref(top);
+	if (text != NULL)
+		text = seal(text);
 	if (text != NULL && strlen(text) > P2S_RECORD_MAX) {
 		free(text);
 		return NULL;
@@ -231,11 +264,13 @@ char *p2s_record_write(const struct p2s_record *r)
 	return text;
 }
 
-static void read_text(const json_t *o, const char *name, char *out, size_t cap)
+/* "" is what could not be read when the record was made. A member that is not there says nothing at all: returns 0. */
+static int32_t read_text(const json_t *o, const char *name, char *out, size_t cap)
 {
 	const char *s = json_string_value(json_object_get(o, name));
 
 	snprintf(out, cap, "%s", s != NULL ? s : "");
+	return s != NULL;
 }
 
 #define TEXT(o, name, to) read_text(o, name, to, sizeof(to))
@@ -268,11 +303,9 @@ static int32_t read_gpus(struct p2s_record *r, const json_t *list)
 		const json_t *minor = json_object_get(o, "minor");
 		struct p2s_record_gpu *g = &r->gpus[i];
 
-		TEXT(o, "bdf", g->address);
-		TEXT(o, "id", g->id);
-		TEXT(o, "bars", g->bars);
-		TEXT(o, "domain_type", g->domain_type);
-		TEXT(o, "uuid", g->uuid);
+		if (!TEXT(o, "bdf", g->address) || !TEXT(o, "id", g->id) || !TEXT(o, "bars", g->bars) ||
+			!TEXT(o, "domain_type", g->domain_type) || !TEXT(o, "uuid", g->uuid) || !json_is_boolean(json_object_get(o, "tested")))
+			return 0;
 		g->minor = json_is_integer(minor) && json_integer_value(minor) >= 0 && json_integer_value(minor) < 256
 					   ? (int32_t)json_integer_value(minor)
 					   : -1;
@@ -303,6 +336,15 @@ static int32_t count_of(const json_t *top, const char *name)
 	return v > 0 && v < 1000000 ? (int32_t)v : 0;
 }
 
+static int32_t read_key(struct p2s_record *r, const json_t *key)
+{
+	return TEXT(key, "kernel", r->kernel) && TEXT(key, "boot_id", r->boot_id) && TEXT(key, "cmdline", r->cmdline) &&
+		   TEXT(key, "firmware", r->firmware) && TEXT(key, "module", r->module) &&
+		   TEXT(key, "driver_version", r->driver_version) && TEXT(key, "driver_flavour", r->driver_flavour) &&
+		   TEXT(key, "driver_parameters", r->driver_parameters) && TEXT(key, "virtualization", r->virtualization) &&
+		   TEXT(key, "cuda_library", r->cuda_library);
+}
+
 static int32_t read_top(struct p2s_record *r, const json_t *top)
 {
 	const json_t *key = json_object_get(top, "key");
@@ -324,26 +366,16 @@ static int32_t read_top(struct p2s_record *r, const json_t *top)
 	r->passes = count_of(top, "passes");
 	r->retries = count_of(top, "retries");
 	r->created_unix = created;
-	TEXT(key, "kernel", r->kernel);
-	TEXT(key, "boot_id", r->boot_id);
-	TEXT(key, "cmdline", r->cmdline);
-	TEXT(key, "firmware", r->firmware);
-	TEXT(key, "module", r->module);
-	TEXT(key, "driver_version", r->driver_version);
-	TEXT(key, "driver_flavour", r->driver_flavour);
-	TEXT(key, "driver_parameters", r->driver_parameters);
-	TEXT(key, "virtualization", r->virtualization);
-	TEXT(key, "cuda_library", r->cuda_library);
 	TEXT(top, "full", r->full_name);
 	if (strchr(r->full_name, '/') != NULL)
 		r->full_name[0] = '\0';
 	r->full_hash = hash != NULL ? strtoull(hash, NULL, 16) : 0;
-	return r->level != 0 && read_gpus(r, gpus) && read_found(r, top);
+	return r->level != 0 && read_key(r, key) && read_gpus(r, gpus) && read_found(r, top);
 }
 
 int32_t p2s_record_parse(struct p2s_record *r, const char *text, size_t len)
 {
-	json_t *top = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	json_t *top = is_whole(text, len) ? json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
 	int32_t ok;
 
 	memset(r, 0, sizeof *r);
