@@ -73,6 +73,8 @@ static int greet(struct p2s_run *run)
 		p2s_bdf_format(&bdf, d->address);
 		d->test = any.gpu_in.test;
 		d->minor = -1;
+		for (int k = 0; k < P2S_RUN_FACTS; k++)
+			d->fact[k] = P2S_UNREAD;
 		d->export_fd = -1;
 		for (int k = 0; k < P2S_CHAN_KINDS; k++) {
 			d->chan[k].sock = d->chan[k].page_fd = -1;
@@ -222,7 +224,8 @@ static void phases(struct p2s_run *run)
 	since = p2s_now_ns();
 	p2s_setup_mappings(run);
 	p2s_link_timing(run, "mapping", since);
-	p2s_workers_await_side(run, 1); /* who has NVLink goes first */
+	p2s_workers_await_side(run, 1); /* who has NVLink goes first, and who must not be tested does not go */
+	p2s_risk_static(run);
 	since = p2s_now_ns();
 	p2s_first_contact_run(run);
 	p2s_link_timing(run, "first_contact", since);

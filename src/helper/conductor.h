@@ -58,6 +58,8 @@ struct p2s_chan {
 	char why[96];
 };
 
+#define P2S_RUN_FACTS (P2S_GPU_FACT_VGPU + 1)
+
 struct p2s_device { /* a GPU of the run */
 	char address[P2S_BDF_TEXT];
 	int test;
@@ -76,6 +78,7 @@ struct p2s_device { /* a GPU of the run */
 	atomic_int out; /* takes no further part; state and error tell why */
 	int32_t state;
 	int32_t minor;
+	int32_t fact[P2S_RUN_FACTS]; /* what NVML said, by P2S_GPU_FACT_* */
 	char uuid[48];
 	char name[96];
 	char error[160];
@@ -106,7 +109,8 @@ struct p2s_side { /* the host and nvml workers */
 	pthread_t thread;
 	int started;
 	int answered; /* said that it has said everything */
-	uint64_t deadline_ns;
+	uint64_t start_ns;
+	atomic_uint_fast64_t deadline_ns;
 	struct p2s_run *run;
 };
 
@@ -212,6 +216,9 @@ void p2s_staged_run(struct p2s_run *run);
 void p2s_run_rounds(struct p2s_run *run, void (*task)(struct p2s_run *run, uint32_t a, uint32_t b));
 /* Runs task(run, gpu, kind) for kind 0..kinds-1 of all tested GPUs that still take part, all at once. */
 void p2s_run_each(struct p2s_run *run, int kinds, void (*task)(struct p2s_run *run, uint32_t gpu, int kind));
+
+/* conductor_risk.c: GPUs that static evidence forbids to test take no part from here on */
+void p2s_risk_static(struct p2s_run *run);
 
 /* legs_*.c */
 void p2s_first_contact_run(struct p2s_run *run);

@@ -6,6 +6,7 @@
 
 #include "core/model.h"
 #include "helper/nvml_counters.h"
+#include "helper/nvml_facts.h"
 #include "helper/roles.h"
 #include "ipc/proto.h"
 
@@ -42,6 +43,8 @@ struct nvml {
 	int remote[P2S_MAX_GPUS][NVML_LINKS]; /* index of the GPU at the other end; -1 something else (a switch) */
 	uint64_t link_speed[P2S_MAX_GPUS];    /* bytes/s of one link; 0 unknown */
 	struct p2s_nvml_counters counters;
+	void *library;
+	char host_dir[1024]; /* "" this machine */
 };
 
 static uint64_t soon(void)
@@ -59,6 +62,7 @@ static int greet(struct nvml *v)
 	    any.run.gpu_count > P2S_MAX_GPUS)
 		return 0;
 	v->n = any.run.gpu_count;
+	snprintf(v->host_dir, sizeof v->host_dir, "%s", any.run.host_dir);
 	for (uint32_t i = 0; i < v->n; i++) {
 		if (p2s_codec_recv(v->sock, &p2s_lib_table, &id, &any, sizeof any, NULL, soon()) != P2S_IO_OK ||
 		    id != p2s_id_lib_gpu_in || any.gpu_in.index != i || !p2s_bdf_parse(any.gpu_in.address, &bdf))
@@ -72,7 +76,7 @@ static int greet(struct nvml *v)
 
 static int load(struct nvml *v, const char *library)
 {
-	void *lib = dlopen(library != NULL ? library : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *lib = v->library = dlopen(library != NULL ? library : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 
 	if (lib == NULL)
 		return 0;
@@ -206,6 +210,14 @@ static void wait_for_the_end(const struct nvml *v)
 	(void)p2s_codec_send(v->sock, &p2s_lib_table, p2s_id_lib_done, &done, -1, soon());
 }
 
+static void ask_facts(const struct nvml *v)
+{
+	struct p2s_nvml_ask ask = {.library = v->library, .sock = v->sock, .host_dir = v->host_dir, .n = v->n};
+
+	memcpy(ask.device, v->device, sizeof ask.device);
+	p2s_nvml_facts(&ask);
+}
+
 int p2s_nvml_worker_main(int sock, const char *library)
 {
 	static struct nvml v;
@@ -219,6 +231,7 @@ int p2s_nvml_worker_main(int sock, const char *library)
 	} else {
 		for (uint32_t g = 0; g < v.n; g++)
 			ask_gpu(&v, g);
+		ask_facts(&v);
 		for (uint32_t g = 0; g < v.n; g++)
 			ask_links(&v, g);
 		for (uint32_t a = 0; a < v.n; a++)

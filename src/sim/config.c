@@ -55,6 +55,13 @@ static const struct sim_key gpu_keys[] = {
 	GPU_BOOL(jit),
 	GPU_BOOL(alloc_waits),
 	GPU_BOOL(mps),
+	GPU_BOOL(mig),
+	GPU_BOOL(vgpu),
+	GPU_BOOL(persistence),
+	GPU_BOOL(display_active),
+	GPU_INT(recovery_action, 0, 4, 0),
+	GPU_INT(fabric_state, 0, 3, 0),
+	{ "processes", SIM_KEY_ELSE, 0, 0, 0, 0 },
 };
 
 struct link_text {
@@ -92,6 +99,7 @@ struct nvml_text {
 
 static const struct sim_key nvml_keys[] = {
 	{ "available", SIM_KEY_BOOL, offsetof(struct nvml_text, nvml.available), 0, 1, 0 },
+	{ "confidential", SIM_KEY_BOOL, offsetof(struct nvml_text, nvml.confidential), 0, 1, 0 },
 	{ "hang", SIM_KEY_BOOL, offsetof(struct nvml_text, nvml.hang), 0, 1, 0 },
 	{ "link_bytes_per_s", SIM_KEY_INT, offsetof(struct nvml_text, nvml.link_bytes_per_s), 0, INT64_C(100000000000000), 0 },
 	NVML_INT(pcie_replays, INT32_MAX),
@@ -161,6 +169,23 @@ static int read_uuid(struct sim_gpu *g, const char *where, struct sim_error *e)
 	return 1;
 }
 
+static const struct sim_key process_keys[] = {
+	{ "pid", SIM_KEY_INT, offsetof(struct sim_process, pid), 1, 4194304, 1 },
+	{ "name", SIM_KEY_TEXT, offsetof(struct sim_process, name), 0, sizeof(((struct sim_process *)0)->name), 0 },
+};
+
+static int read_processes(struct sim_gpu *g, const json_t *list, const char *where, struct sim_error *e)
+{
+	size_t i;
+
+	if (list && (!json_is_array(list) || json_array_size(list) > SIM_MAX_PROCESSES))
+		return sim_fail(e, where, "processes must be an array of at most %d", SIM_MAX_PROCESSES);
+	for (i = 0; i < json_array_size(list); i++)
+		if (!sim_keys_read(json_array_get(list, i), process_keys, COUNT(process_keys), &g->process[g->process_count++], where, e))
+			return 0;
+	return 1;
+}
+
 static int read_gpu(struct sim_config *c, const json_t *o, struct sim_error *e)
 {
 	struct sim_gpu *g = &c->gpus[c->gpu_count];
@@ -170,13 +195,13 @@ static int read_gpu(struct sim_config *c, const json_t *o, struct sim_error *e)
 
 	snprintf(where, sizeof(where), "gpus[%d]", c->gpu_count);
 	*g = (struct sim_gpu){ .cc_major = 9, .sm_count = 8, .memory_bytes = 24 * GIB, .free_bytes = 20 * GIB, .cumem_fd = 1, .ipc = 1,
-		               .gdr = 1, .jit = 1, .alloc_waits = 1 };
+		               .gdr = 1, .jit = 1, .alloc_waits = 1, .persistence = 1 };
 	if (!sim_keys_read(o, gpu_keys, COUNT(gpu_keys), g, where, e))
 		return 0;
 	if (!p2s_bdf_parse(g->address, &g->bdf))
 		return sim_fail(e, where, "bdf is no PCI address");
 	p2s_bdf_format(&g->bdf, g->address);
-	if (!read_uuid(g, where, e))
+	if (!read_uuid(g, where, e) || !read_processes(g, json_object_get(o, "processes"), where, e))
 		return 0;
 	cc = json_object_get(o, "cc");
 	if (cc) {

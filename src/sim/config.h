@@ -10,6 +10,7 @@
 
 #define SIM_MAX_FAULTS 256
 #define SIM_MAX_MISSING 64
+#define SIM_MAX_PROCESSES 8
 #define SIM_ANY (-1)
 #define SIM_NOBODY (-2) /* a call without a current context */
 
@@ -59,6 +60,11 @@ enum sim_effect {
 
 enum sim_mutant { SIM_MUTANT_NONE, SIM_MUTANT_FLAG_FIRST, SIM_MUTANT_NO_FENCE, SIM_MUTANT_CHECK_WINDOW };
 
+struct sim_process { /* of another program, on a GPU */
+	int64_t pid;
+	char name[64];
+};
+
 struct sim_gpu {
 	struct p2psafe_bdf bdf;
 	char address[P2S_BDF_TEXT];
@@ -80,6 +86,14 @@ struct sim_gpu {
 	int64_t jit;
 	int64_t alloc_waits;
 	int64_t mps;
+	int64_t mig;
+	int64_t vgpu;
+	int64_t persistence;
+	int64_t display_active;
+	int64_t recovery_action; /* what NVML wants done: 0 nothing */
+	int64_t fabric_state;    /* nvmlGpuFabricState_t */
+	int process_count;
+	struct sim_process process[SIM_MAX_PROCESSES];
 };
 
 struct sim_link {
@@ -129,6 +143,7 @@ struct sim_nvml {
 	int64_t pcie_replays_step;
 	int64_t nvlink_errors;
 	int64_t nvlink_errors_step;
+	int64_t confidential; /* of the whole machine */
 	int64_t old_counters; /* NVLink errors through their own function; else as fields */
 	int p2p[5]; /* nvmlGpuP2PStatus_t by caps index: read, write, nvlink, atomics, pcie */
 };

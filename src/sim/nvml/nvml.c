@@ -13,6 +13,7 @@
 #define CAPS 5
 #define LINK_GENERATION 4
 #define FIELD_SPEED_COMMON 90 /* MB/s of each link */
+#define FIELD_RECOVERY 230     /* what the driver wants done with the GPU */
 #define FIELD_ERRORS 161       /* of the link in scope: replay, recovery, CRC */
 #define FIELD_ERROR_KINDS 3
 #define ERROR_COUNTERS 4       /* the last nvmlNvLinkErrorCounter_t */
@@ -351,6 +352,13 @@ P2S_EXPORT int nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, struct n
 			values[i].result = NVML_SUCCESS;
 			continue;
 		}
+		if (values[i].field == FIELD_RECOVERY) {
+			values[i].type = TYPE_UNSIGNED;
+			values[i].value.ull = 0;
+			values[i].value.ui = (unsigned)config.gpus[gpu].recovery_action;
+			values[i].result = NVML_SUCCESS;
+			continue;
+		}
 		if (values[i].field != FIELD_SPEED_COMMON || link_peer(gpu, 0) < 0 || !config.nvml.link_bytes_per_s)
 			continue;
 		values[i].type = TYPE_UNSIGNED;
@@ -363,14 +371,13 @@ P2S_EXPORT int nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, struct n
 
 P2S_EXPORT int nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *now, unsigned *pending)
 {
-	int rc;
+	int rc, gpu = gpu_of(device, &rc);
 
-	gpu_of(device, &rc);
 	if (rc)
 		return rc;
 	if (!now || !pending)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*now = *pending = 0;
+	*now = *pending = (unsigned)config.gpus[gpu].mig;
 	return NVML_SUCCESS;
 }
 
@@ -385,16 +392,114 @@ P2S_EXPORT int nvmlDeviceGetComputeMode(nvmlDevice_t device, int *mode)
 	return rc;
 }
 
-/* The processes of the run itself are not told: no other process uses these GPUs. */
-P2S_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, struct nvml_process *processes)
+static int put_int(nvmlDevice_t device, int *out, int64_t (*what)(const struct sim_gpu *g))
 {
-	int rc;
+	int rc, gpu = gpu_of(device, &rc);
 
-	(void)processes;
-	gpu_of(device, &rc);
-	if (!rc && !count)
+	if (!rc && !out)
 		rc = NVML_ERROR_INVALID_ARGUMENT;
 	if (!rc)
-		*count = 0;
+		*out = (int)what(&config.gpus[gpu]);
 	return rc;
+}
+
+static int64_t virtualization(const struct sim_gpu *g)
+{
+	return g->vgpu ? 2 : 0; /* NVML_GPU_VIRTUALIZATION_MODE_VGPU */
+}
+
+static int64_t persistence(const struct sim_gpu *g)
+{
+	return g->persistence;
+}
+
+static int64_t display_active(const struct sim_gpu *g)
+{
+	return g->display_active;
+}
+
+P2S_EXPORT int nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, int *mode)
+{
+	return put_int(device, mode, virtualization);
+}
+
+P2S_EXPORT int nvmlDeviceGetPersistenceMode(nvmlDevice_t device, int *mode)
+{
+	return put_int(device, mode, persistence);
+}
+
+P2S_EXPORT int nvmlDeviceGetDisplayActive(nvmlDevice_t device, int *active)
+{
+	return put_int(device, active, display_active);
+}
+
+P2S_EXPORT int nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, struct nvml_fabric *fabric)
+{
+	int rc, gpu = gpu_of(device, &rc);
+
+	if (!rc && !fabric)
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (!rc) {
+		memset(fabric, 0, sizeof(*fabric));
+		fabric->state = (unsigned char)config.gpus[gpu].fabric_state;
+	}
+	return rc;
+}
+
+P2S_EXPORT int nvmlSystemGetConfComputeState(struct nvml_confidential *out)
+{
+	int rc = ready();
+
+	if (!rc && !out)
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (!rc) {
+		memset(out, 0, sizeof(*out));
+		out->feature = (unsigned)config.nvml.confidential;
+	}
+	return rc;
+}
+
+/* The processes of the run itself are not told, only those that cuda.json names. */
+static int put_processes(nvmlDevice_t device, unsigned *count, struct nvml_process *processes, int of_mps)
+{
+	int rc, gpu = gpu_of(device, &rc), n, i;
+
+	if (!rc && !count)
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (rc)
+		return rc;
+	n = of_mps ? (config.gpus[gpu].mps != 0) : config.gpus[gpu].process_count;
+	if (*count < (unsigned)n) {
+		*count = (unsigned)n;
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	}
+	*count = (unsigned)n;
+	for (i = 0; i < n; i++) {
+		memset(&processes[i], 0, sizeof(processes[i]));
+		processes[i].pid = of_mps ? 1 : (unsigned)config.gpus[gpu].process[i].pid;
+	}
+	return NVML_SUCCESS;
+}
+
+P2S_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, struct nvml_process *processes)
+{
+	return put_processes(device, count, processes, 0);
+}
+
+P2S_EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, struct nvml_process *processes)
+{
+	return put_processes(device, count, processes, 1);
+}
+
+P2S_EXPORT int nvmlSystemGetProcessName(unsigned pid, char *name, unsigned bytes)
+{
+	int rc = ready(), g, i;
+
+	if (rc)
+		return rc;
+	for (g = 0; g < config.gpu_count; g++)
+		for (i = 0; i < config.gpus[g].process_count; i++)
+			if (config.gpus[g].process[i].pid == (int64_t)pid)
+				return put_text(name, bytes, config.gpus[g].process[i].name);
+	return NVML_ERROR_NOT_FOUND;
 }

@@ -50,6 +50,19 @@ struct nvml_process {
 	unsigned compute_instance;
 };
 
+struct nvml_fabric { /* nvmlGpuFabricInfo_t */
+	unsigned char cluster[16];
+	int status;
+	unsigned clique;
+	unsigned char state;
+};
+
+struct nvml_confidential { /* nvmlConfComputeSystemState_t */
+	unsigned environment;
+	unsigned feature;
+	unsigned developer_tools;
+};
+
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
 const char *nvmlErrorString(int result);
@@ -71,5 +84,12 @@ int nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned link, int coun
 int nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *now, unsigned *pending);
 int nvmlDeviceGetComputeMode(nvmlDevice_t device, int *mode);
 int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, struct nvml_process *processes);
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, struct nvml_process *processes);
+int nvmlSystemGetProcessName(unsigned pid, char *name, unsigned bytes);
+int nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, int *mode);
+int nvmlDeviceGetPersistenceMode(nvmlDevice_t device, int *mode);
+int nvmlDeviceGetDisplayActive(nvmlDevice_t device, int *active);
+int nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, struct nvml_fabric *fabric);
+int nvmlSystemGetConfComputeState(struct nvml_confidential *out);
 
 #endif
