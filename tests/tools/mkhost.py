@@ -233,13 +233,17 @@ def bridge_regions(below):
     return out
 
 
+def bus_of(bdf):
+    return int(bdf.split(":")[-2], 16)
+
+
 def add_gpu(tree, host, gpu):
     bdf = gpu["bdf"]
     port = gpu.get("port")
     if port:
-        path = "root/sys/devices/pci%s/%s" % (port[:7], port)
+        path = "root/sys/devices/pci%s/%s" % (port.rsplit(":", 1)[0], port)
         dev = dict(vendor=host["port_id"][0], device=host["port_id"][1], node=gpu["node"], gen=gpu["gen"], bridge=True,
-                   bus=int(port[5:7], 16), secondary=int(bdf[5:7], 16), driver="pcieport", acs=gpu.get("acs", host["acs"]),
+                   bus=bus_of(port), secondary=bus_of(bdf), driver="pcieport", acs=gpu.get("acs", host["acs"]),
                    regions=bridge_regions(gpu_device(gpu)["regions"]))
         dev["class"] = 0x060400
         if gpu.get("group") is not None:
@@ -247,7 +251,7 @@ def add_gpu(tree, host, gpu):
         add_device(tree, host, path, port, dev)
         path += "/" + bdf
     else:
-        path = "root/sys/devices/pci%s/%s" % (bdf[:7], bdf)
+        path = "root/sys/devices/pci%s/%s" % (bdf.rsplit(":", 1)[0], bdf)
     add_device(tree, host, path, bdf, gpu_device(gpu))
     if gpu["driver"] != "nvidia":
         return
@@ -339,7 +343,10 @@ def cuda_json(host):
 
 
 def build(name):
-    host = mkhost_table.host(name)
+    return tree_of(mkhost_table.host(name))
+
+
+def tree_of(host):
     tree = Tree()
     meta = dict(description=host["description"], source=host["source"])
     meta.update(host["meta"])
