@@ -237,7 +237,7 @@ static int link_kind(struct link_text *t, const char *where, struct sim_error *e
 			return sim_fail(e, where, "kind must be pcie or nvlink");
 		t->link.nvlink = t->kind[0] == 'n';
 	}
-	if (g != 8 && g != 16 && g != 32 && g != 128)
+	if (g && g != 8 && g != 16 && g != 32 && g != 128)
 		return sim_fail(e, where, "granularity must be 8, 16, 32 or 128");
 	return 1;
 }
@@ -245,9 +245,9 @@ static int link_kind(struct link_text *t, const char *where, struct sim_error *e
 static int read_links(struct sim_config *c, const json_t *o, struct sim_error *e)
 {
 	static const struct sim_key keys[] = { { "default", SIM_KEY_ELSE, 0, 0, 0, 0 }, { "pairs", SIM_KEY_ELSE, 0, 0, 0, 0 } };
-	/* native_atomics -1: not said, follows the kind */
+	/* native_atomics -1, granularity 0: not said, follows the kind */
 	struct link_text t = { .link = { .bytes_per_s = INT64_C(25000000000), .latency_ns = 1000, .can_access = 1,
-		                         .native_atomics = -1, .granularity = 32, .reorder = 1 } };
+		                         .native_atomics = -1, .reorder = 1 } };
 	const json_t *pairs = json_object_get(o, "pairs"), *first = json_object_get(o, "default");
 	size_t i;
 	int s, d;
@@ -284,10 +284,17 @@ static int read_links(struct sim_config *c, const json_t *o, struct sim_error *e
 			}
 		}
 	}
-	for (s = 0; s < c->gpu_count; s++)
-		for (d = 0; d < c->gpu_count; d++)
-			if (c->links[s][d].native_atomics < 0)
-				c->links[s][d].native_atomics = c->links[s][d].nvlink;
+	for (s = 0; s < c->gpu_count; s++) {
+		for (d = 0; d < c->gpu_count; d++) {
+			struct sim_link *l = &c->links[s][d];
+
+			if (l->native_atomics < 0)
+				l->native_atomics = l->nvlink;
+			/* Lines of 128 bytes stay whole in the own memory and on NVLink, as NCCL counts on. */
+			if (!l->granularity)
+				l->granularity = l->nvlink || s == d ? 128 : 32;
+		}
+	}
 	return 1;
 }
 

@@ -5,6 +5,7 @@
 
 #include "sim/lock.h"
 
+#define PIECE 16  /* most stores of 8 bytes in one piece */
 #define WINDOW 32 /* how many of the oldest may overtake each other */
 
 static uint32_t next_random(struct sim_ring *r)
@@ -54,9 +55,12 @@ static int deliver(struct sim_host *h, struct sim_ring *r, int src, int dst, uin
 		int landed = 0;
 
 		granule = entry(r, pick)->phys & mask;
-		for (i = 0; i < n; i++) {
+		/* A piece arrives whole, also where it reaches beyond the window. */
+		for (i = 0; i < r->count && i < n + PIECE; i++) {
 			const struct sim_posted *p = entry(r, i);
 
+			if (p->epoch != epoch)
+				break;
 			if ((p->phys & mask) != granule)
 				continue;
 			if (p->due_ns > now)
@@ -64,8 +68,9 @@ static int deliver(struct sim_host *h, struct sim_ring *r, int src, int dst, uin
 			land(h, dst, p);
 			take_out(r, i);
 			landed = 1;
+			if (i < n)
+				n--;
 			i--;
-			n--;
 		}
 		if (landed)
 			return 1;

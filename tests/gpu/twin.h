@@ -32,11 +32,17 @@ int twin_expect(struct twin *t, int ok, const char *what, uint64_t detail);
 /* Both sides have the same bytes (after twin_down). */
 void twin_same_bytes(struct twin *t, const char *what);
 
+/* What one role (0 writer, 1 reader) of a side answered; both sides' compared, but for what is the machine's own. */
+struct p2s_role_result twin_role(const struct twin *t, int s, int which);
+void twin_compare_role(struct twin *t, int which, const char *what);
+
 void twin_fill_cases(struct twin *t);
 void twin_check_cases(struct twin *t);
 void twin_load_cases(struct twin *t);
 void twin_mp_cases(struct twin *t);
 void twin_tear_cases(struct twin *t);
 void twin_atomic_cases(struct twin *t);
+void twin_wide_cases(struct twin *t);
+void twin_ll_cases(struct twin *t);
 
 #endif

@@ -59,7 +59,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(struct twin *);
 	} kernels[] = {{"p2s_fill", twin_fill_cases}, {"p2s_check", twin_check_cases}, {"p2s_load", twin_load_cases},
-				   {"p2s_mp", twin_mp_cases},     {"p2s_tear", twin_tear_cases},   {"p2s_atomic", twin_atomic_cases}};
+				   {"p2s_mp", twin_mp_cases},     {"p2s_tear", twin_tear_cases},   {"p2s_atomic", twin_atomic_cases},
+				   {"p2s_wide", twin_wide_cases}, {"p2s_ll", twin_ll_cases}};
 	char address[48] = "";
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -13,7 +13,7 @@
 #define READER 1
 #define MAX_NS UINT64_C(200000000)
 
-static struct p2s_role_result role(const struct twin *t, int s, int which)
+struct p2s_role_result twin_role(const struct twin *t, int s, int which)
 {
 	struct p2s_role_result r;
 
@@ -39,10 +39,10 @@ static int same_samples(const struct p2s_role_result *a, const struct p2s_role_r
 }
 
 /* polls and elapsed_ns are the machine's own. */
-static void compare_role(struct twin *t, int which, const char *what)
+void twin_compare_role(struct twin *t, int which, const char *what)
 {
-	struct p2s_role_result a = role(t, TWIN_REAL, which);
-	struct p2s_role_result b = role(t, TWIN_SIM, which);
+	struct p2s_role_result a = twin_role(t, TWIN_REAL, which);
+	struct p2s_role_result b = twin_role(t, TWIN_SIM, which);
 	char line[240];
 	int same = a.status == b.status && a.rounds_done == b.rounds_done && a.bad_words == b.bad_words &&
 			   a.flag_found == b.flag_found && a.payload_ok == b.payload_ok && a.payload_bad == b.payload_bad &&
@@ -83,10 +83,10 @@ static void mp_clean(struct twin *t, uint32_t idiom, uint32_t words, uint32_t fl
 	snprintf(what, sizeof what, "mp idiom %u, %u words, slot %u", idiom, words, slot);
 	twin_fill(t, TWIN_A, 0, TWIN_BYTES, POISON);
 	if (twin_ask_go(t, &q, ROLES, what)) {
-		struct p2s_role_result r = role(t, TWIN_REAL, READER);
+		struct p2s_role_result r = twin_role(t, TWIN_REAL, READER);
 
-		compare_role(t, WRITER, what);
-		compare_role(t, READER, what);
+		twin_compare_role(t, WRITER, what);
+		twin_compare_role(t, READER, what);
 		twin_expect(t, r.status == P2S_ROLE_DONE && r.rounds_done == 64 && r.bad_words == 0, what, r.status);
 	}
 	twin_down(t, TWIN_A);
@@ -149,11 +149,11 @@ static void mp_damaged(struct twin *t, uint32_t idiom, uint32_t words, int bad_f
 	q.idiom = idiom;
 	q.max_ns = UINT64_C(30000000);
 	if (twin_ask_go(t, &q, ROLES, what)) {
-		struct p2s_role_result w = role(t, TWIN_REAL, WRITER);
-		struct p2s_role_result r = role(t, TWIN_REAL, READER);
+		struct p2s_role_result w = twin_role(t, TWIN_REAL, WRITER);
+		struct p2s_role_result r = twin_role(t, TWIN_REAL, READER);
 
-		compare_role(t, WRITER, what);
-		compare_role(t, READER, what);
+		twin_compare_role(t, WRITER, what);
+		twin_compare_role(t, READER, what);
 		twin_expect(t, w.status == P2S_ROLE_IDLE, what, w.status);
 		twin_expect(t, r.status == (bad_flag < 0 ? P2S_ROLE_DONE : P2S_ROLE_TIMEOUT), what, r.status);
 		twin_expect(t, r.bad_words != 0 || bad_flag == 3, what, r.bad_words);
@@ -186,17 +186,17 @@ void twin_mp_cases(struct twin *t)
 	}
 	/* go never comes: the GPU's own clock ends the wait */
 	if (twin_ask_go(t, &q, 0, "mp without go")) {
-		compare_role(t, WRITER, "mp without go");
-		compare_role(t, READER, "mp without go");
-		twin_expect(t, role(t, TWIN_REAL, READER).status == P2S_ROLE_NO_GO, "mp without go", 0);
+		twin_compare_role(t, WRITER, "mp without go");
+		twin_compare_role(t, READER, "mp without go");
+		twin_expect(t, twin_role(t, TWIN_REAL, READER).status == P2S_ROLE_NO_GO, "mp without go", 0);
 	}
 	/* a late flag, and the worker's own time limit: abort ends the kernel, the engine comes back */
 	q.max_ns = UINT64_C(20000000000);
 	q.timeout_ns = UINT64_C(100000000);
 	twin_fill(t, TWIN_A, 0, 65536, POISON);
 	if (twin_ask_go(t, &q, ROLES, "mp aborted")) {
-		compare_role(t, READER, "mp aborted");
-		twin_expect(t, role(t, TWIN_REAL, READER).status == P2S_ROLE_ABORTED, "mp aborted", role(t, TWIN_REAL, READER).status);
+		twin_compare_role(t, READER, "mp aborted");
+		twin_expect(t, twin_role(t, TWIN_REAL, READER).status == P2S_ROLE_ABORTED, "mp aborted", twin_role(t, TWIN_REAL, READER).status);
 	}
 }
 
@@ -222,10 +222,10 @@ static void tear_prepared(struct twin *t, int mark)
 		twin_fill(t, TWIN_A, words * 8, 8, poison);
 	if (!twin_ask_go(t, &q, ROLES, "tear, prepared"))
 		return;
-	a = role(t, TWIN_REAL, READER);
-	b = role(t, TWIN_SIM, READER);
+	a = twin_role(t, TWIN_REAL, READER);
+	b = twin_role(t, TWIN_SIM, READER);
 	if (mark) {
-		compare_role(t, READER, "tear, prepared");
+		twin_compare_role(t, READER, "tear, prepared");
 		twin_expect(t, a.seen_a == b.seen_a && a.seen_b == b.seen_b, "tear: values seen", a.seen_a);
 		twin_expect(t, a.seen_a == words - 10 - 5 - 1 && a.seen_b == 10 && a.bad_words == 1, "tear: planted value",
 					a.bad_words);
@@ -264,8 +264,8 @@ void twin_tear_cases(struct twin *t)
 	twin_up(t, TWIN_A);
 	if (twin_ask_go(t, &q, ROLES, "tear")) {
 		for (int s = 0; s < TWIN_SIDES; s++) {
-			struct p2s_role_result w = role(t, s, WRITER);
-			struct p2s_role_result r = role(t, s, READER);
+			struct p2s_role_result w = twin_role(t, s, WRITER);
+			struct p2s_role_result r = twin_role(t, s, READER);
 
 			twin_expect(t, w.status == P2S_ROLE_DONE && w.rounds_done == 3000, "tear: writer", w.status);
 			twin_expect(t, r.status == P2S_ROLE_DONE && r.bad_words == 0, "tear: reader", r.bad_words);
@@ -285,9 +285,9 @@ void twin_atomic_cases(struct twin *t)
 	had[0] = p2s_word(POISON, 256 / 8);
 	had[1] = p2s_word(POISON, 256 / 8 + 1);
 	if (twin_ask_go(t, &q, 1, "atomic")) {
-		struct p2s_role_result r = role(t, TWIN_REAL, 0);
+		struct p2s_role_result r = twin_role(t, TWIN_REAL, 0);
 
-		compare_role(t, 0, "atomic");
+		twin_compare_role(t, 0, "atomic");
 		twin_expect(t, r.status == P2S_ROLE_DONE && r.rounds_done == 32000 && r.cas_done == 1000, "atomic", r.rounds_done);
 	}
 	twin_down(t, TWIN_A);

@@ -134,6 +134,60 @@ static void messages(struct drive *d[2], int c[2], const uint32_t far[2], int pu
 	}
 }
 
+/* Both ways at once: many warps (threads != 0), or words that carry their flags (mode of p2s_ll). */
+static void more_messages(struct drive *d[2], int c[2], const uint32_t far[2], int pull, uint32_t threads, uint32_t mode,
+						  uint32_t idiom)
+{
+	struct p2s_op_request q[2];
+	struct p2s_op_answer a[2];
+	char what[64];
+
+	snprintf(what, sizeof what, threads ? "wide %s threads %u idiom %u" : "ll %s mode %u%.0u", pull ? "pull" : "push",
+			 threads ? threads : mode, idiom);
+	for (int i = 0; i < 2; i++) {
+		struct p2s_op_request f = {.op = P2S_OP_FILL, .buf = LOCAL(i), .len = 4 << 20, .seed = SEED(i, 15)};
+
+		ask(d[i], c[i], f, &a[i], "poison");
+		q[i] = (struct p2s_op_request){.op = threads ? P2S_OP_MP : P2S_OP_LL,
+									   .mode = threads ? threads : mode,
+									   .buf = pull ? LOCAL(i) : far[i],
+									   .buf2 = pull ? far[i] : LOCAL(i),
+									   .seed = SEED(i, 1),
+									   .seed2 = SEED(1 - i, 1),
+									   .rounds = 500,
+									   .words = 256,
+									   .slot_bytes = 8192,
+									   .flag_off = 4096,
+									   .idiom = idiom,
+									   .max_ns = MAX_NS};
+	}
+	both(d, c, q, 2, a, what);
+	for (int i = 0; i < 2; i++) {
+		struct p2s_role_result r = role(&a[i], 1);
+		int told = (idiom & P2S_WIDE_BARE) != 0 || (!threads && mode == P2S_LL_LINE); /* no promise: only printed */
+
+		expect(role(&a[i], 0).status == P2S_ROLE_DONE && r.status == P2S_ROLE_DONE && r.rounds_done == 500, what,
+			   (long long)(r.status << 32 | r.rounds_done));
+		expect(told || r.bad_words == 0, what, (long long)r.bad_words);
+		if (i == 0)
+			printf("%s: %d ns per round, %llu words behind\n", what, (int)(r.elapsed_ns / 500), (unsigned long long)r.bad_words);
+	}
+}
+
+static void all_messages(struct drive *d[2], int c[2], const uint32_t far[2])
+{
+	for (int pull = 0; pull < 2; pull++)
+		for (uint32_t idiom = 0; idiom < 4; idiom++) {
+			more_messages(d, c, far, pull, 64, 0, idiom);
+			more_messages(d, c, far, pull, 256, 0, idiom | P2S_WIDE_WARM);
+		}
+	more_messages(d, c, far, 0, 128, 0, P2S_WIDE_BARE);
+	for (uint32_t mode = P2S_LL_SINGLE; mode <= P2S_LL_LINE; mode++) {
+		more_messages(d, c, far, 0, 0, mode, 0);
+		more_messages(d, c, far, 1, 0, mode, 0);
+	}
+}
+
 static void tear_and_atomic(struct drive *d[2], int c[2], const uint32_t far[2])
 {
 	struct p2s_op_request q[2];
@@ -249,7 +303,7 @@ static void alloc_two(struct drive *d, int c, int gpu, uint32_t mode)
 		"alloc");
 }
 
-static void flags_by_copies(struct drive *d[2], int c[2], const uint32_t far[2])
+static void flags_by_copies(struct drive *d[2], int c[2], const uint32_t far[2], uint32_t mode)
 {
 	struct p2s_op_request f = {.op = P2S_OP_FILL_SLOTS,
 							   .buf = COPY_OF(0),
@@ -274,10 +328,12 @@ static void flags_by_copies(struct drive *d[2], int c[2], const uint32_t far[2])
 	w.op = P2S_OP_CE_FLAG;
 	w.buf = far[0];
 	w.buf2 = COPY_OF(0);
+	w.mode = mode;
 	drive_clear(d[1], c[1]);
 	if (!expect(drive_send(d[1], c[1], &r, -1) && drive_go(d[1], c[1], 2), "ce_flag", 0))
 		return;
-	ask(d[0], c[0], w, &a, "ce_flag");
+	if (!ask(d[0], c[0], w, &a, "ce_flag"))
+		printf("ce_flag mode %u: error %d at %s\n", mode, a.cuda_error, a.where);
 	expect(drive_receive(d[1], c[1], NULL, &b) == P2S_RC_OK, "ce_flag reader", b.rc);
 	expect(role(&b, 1).status == P2S_ROLE_DONE && role(&b, 1).bad_words == 0, "ce_flag", (long long)role(&b, 1).rounds_done);
 }
@@ -326,8 +382,10 @@ static void peer_process(const char *worker, const char *library, const char *ho
 		messages(d, c, far, 0, idiom);
 		messages(d, c, far, 1, idiom);
 	}
+	all_messages(d, c, far);
 	tear_and_atomic(d, c, far);
-	flags_by_copies(d, c, far);
+	for (uint32_t mode = P2S_FLAG_COPY; mode <= P2S_FLAG_WRITE; mode++)
+		flags_by_copies(d, c, far, mode);
 	for (int i = 0; i < 2; i++)
 		ask(&drive, i, (struct p2s_op_request){.op = P2S_OP_QUIT}, &a, "quit");
 	expect(drive_wait(&drive, 5000) == 0, "the peer worker ends", 0);
@@ -378,8 +436,10 @@ static void two_processes(const char *worker, const char *library, const char *h
 	bulk(d, c, far, mapping == P2PSAFE_MAPPING_IPC ? "ipc" : "cumem");
 	messages(d, c, far, 0, 3);
 	messages(d, c, far, 1, 3);
+	all_messages(d, c, far);
 	tear_and_atomic(d, c, far);
-	flags_by_copies(d, c, far);
+	for (uint32_t mode = P2S_FLAG_COPY; mode <= P2S_FLAG_WRITE; mode++)
+		flags_by_copies(d, c, far, mode);
 	for (int i = 0; i < 2; i++)
 		ask(d[i], 0, (struct p2s_op_request){.op = P2S_OP_RELEASE, .buf = FAR(i)}, &a, "release");
 	for (int i = 0; i < 2; i++) {
