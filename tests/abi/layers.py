@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "lib/inventory": {"lib/core", "lib/evidence"},
     "lib/iommu": {"lib/core", "lib/evidence", "lib/inventory"},
     "lib/emit": {"lib/core", "lib/evidence", "lib/rules", "lib/ipc"},
-    "lib/ipc": {"lib/core", "lib/inventory"},
+    "lib/ipc": {"lib/core", "lib/evidence", "lib/inventory"},
     "lib/kept": {"lib/core", "lib/evidence", "lib/emit", "lib/inventory", "lib/ipc", "lib/rules"},
     "lib/api": {"*"},
     "helper": {"lib/core", "lib/evidence", "lib/ipc"},

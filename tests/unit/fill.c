@@ -1,6 +1,7 @@
 /* Nothing the helper says is believed unless it makes sense. */
 #include "unit.h"
 
+#include "evidence/log.h"
 #include "ipc/fill.h"
 #include "rules/rules.h"
 
@@ -99,7 +100,7 @@ static void facts_must_be_in_range(void **state)
 	struct p2s_lib_hop hop = {
 		.gpu = 1, .position = 1, .count = 2, .kind = P2S_HOP_SWITCH_DOWN, .acs_ctl = P2S_ACS_NONE, .address = "0000:40:01.0"};
 	struct p2s_lib_gpu_fact fact = {.gpu = 0, .which = P2S_GPU_FACT_MIG, .value = 1};
-	struct p2s_lib_log_event event = {.gpu = 0, .owner = 1, .src = -1, .dst = -1, .usec = 5, .text = "line", .repeats = 1};
+	struct p2s_lib_log_event event = {.kind = P2S_LOG_AMD_FAULT, .gpu = 0, .owner = 1, .src = -1, .dst = -1, .usec = 5, .text = "line", .repeats = 1};
 	struct p2s_lib_log_state log = {.state = P2S_LOG_DENIED};
 
 	(void)state;
@@ -129,6 +130,25 @@ static void facts_must_be_in_range(void **state)
 	assert_int_equal(p2s_fill_log_event(&m, &event), 1);
 	assert_int_equal(m.facts.log_count, 1);
 	assert_int_equal(m.facts.log[0].repeats, 9);
+	assert_int_equal(m.facts.log[0].owner, -1); /* no address, so nobody owns it */
+	event.usec = 6;
+	event.has_address = 1;
+	event.owner_bar = 2;
+	event.owner_offset = 0x40;
+	event.fault_address = m.gpus[1].bar_start[2] + 0x40;
+	assert_int_equal(p2s_fill_log_event(&m, &event), 1);
+	assert_int_equal(m.facts.log[1].owner, 1);
+	assert_int_equal(m.facts.log[1].owner_offset, 0x40);
+	event.usec = 7;
+	event.fault_address++; /* what we know of its BARs says otherwise */
+	assert_int_equal(p2s_fill_log_event(&m, &event), 1);
+	assert_int_equal(m.facts.log[2].owner, -1);
+	assert_int_equal(m.facts.log[2].owner_bar, -1);
+	event.kind = P2S_LOG_KINDS;
+	assert_int_equal(p2s_fill_log_event(&m, &event), -1);
+	event.kind = 0;
+	assert_int_equal(p2s_fill_log_event(&m, &event), -1);
+	event.kind = P2S_LOG_AMD_FAULT;
 	event.owner = 2;
 	assert_int_equal(p2s_fill_log_event(&m, &event), -1);
 	assert_int_equal(p2s_fill_log_state(&m, &log), 1);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "evidence/log.h"
 #include "ipc/fill.h"
 
 #define COPY(to, from) snprintf(to, sizeof(to), "%s", from)
@@ -123,12 +124,23 @@ int32_t p2s_fill_gpu_fact(struct p2s_model *m, const struct p2s_lib_gpu_fact *in
 	return 1;
 }
 
+/* Whose memory an address hits is told by the helper and known here: both must say the same. */
+static int32_t owner_fits(const struct p2s_model *m, const struct p2s_log_event *e)
+{
+	const struct p2s_gpu *g;
+
+	if (e->owner < 0 || e->owner_bar < 0 || !e->has_address)
+		return 0;
+	g = &m->gpus[e->owner];
+	return e->owner_offset < g->bar_bytes[e->owner_bar] && g->bar_start[e->owner_bar] + e->owner_offset == e->fault_address;
+}
+
 int32_t p2s_fill_log_event(struct p2s_model *m, const struct p2s_lib_log_event *in)
 {
 	struct p2s_log_event e = {0};
 
 	if (!gpu_or_none(m, in->gpu) || !gpu_or_none(m, in->owner) || !gpu_or_none(m, in->src) || !gpu_or_none(m, in->dst) ||
-	    in->owner_bar < -1 || in->owner_bar >= P2S_BARS || in->recovery < P2S_RECOVERY_UNREAD ||
+	    in->kind <= P2S_LOG_KIND_NONE || in->kind >= P2S_LOG_KINDS || in->owner_bar < -1 || in->owner_bar >= P2S_BARS || in->recovery < P2S_RECOVERY_UNREAD ||
 	    in->recovery > P2S_RECOVERY_DRAIN_RESET)
 		return -1;
 	e.kind = in->kind;
@@ -144,6 +156,10 @@ int32_t p2s_fill_log_event(struct p2s_model *m, const struct p2s_lib_log_event *
 	e.has_address = in->has_address != 0;
 	e.fault_address = in->fault_address;
 	e.owner_offset = in->owner_offset;
+	if (!owner_fits(m, &e)) {
+		e.owner = e.owner_bar = -1;
+		e.owner_offset = 0;
+	}
 	e.flags = in->flags;
 	e.usec = in->usec;
 	e.repeats = in->repeats;
