@@ -111,10 +111,10 @@ static void rename_member(const char *text, const char *name, char *out, size_t 
 /* Unreadable is written as such; a member that is not there at all is no record. */
 static void a_missing_member_is_not_unreadable(void **state)
 {
-	static const char *const names[] = {"kernel",  "boot_id", "cmdline", "firmware", "module",        "driver_version", "driver_flavour",
-	                                    "suite",   "bdf",     "id",      "bars",     "domain_type",   "uuid",           "tested",
-	                                    "record",  "level",   "key",     "gpus",     "verdicts",      "pair",           "nccl_p2p",
-	                                    "staged",  "paths",   "driver_parameters",   "virtualization", "cuda_library"};
+	static const char *const names[] = {
+		"kernel", "boot_id", "cmdline", "firmware", "module", "driver_version", "driver_flavour", "driver_parameters",
+		"virtualization", "cuda_library", "suite", "bdf", "id", "bars", "domain_type", "uuid", "tested", "record", "level",
+		"key", "gpus", "verdicts", "pair", "nccl_p2p", "staged", "paths"};
 	struct p2s_model m;
 	struct p2s_host h;
 	struct p2s_record r;

@@ -256,7 +256,9 @@ static int32_t give_up(struct testing *t, p2psafe_report *report)
 	int32_t rc;
 
 	if (!(t->s->request.flags & P2PSAFE_FLAG_NO_CACHE)) {
-		/* The holder may have published while we were about to leave. */
+		/* The holder may have published while we were about to leave. Does it so after this look, our number is taken: a number
+		 * from later would lay our veto on top of an answer that others already act on. */
+		t->generation = p2s_store_highest(t->dir) + 1;
 		p2s_model_free(t->m);
 		p2s_model_init(t->m);
 		rc = p2s_hit_adopt(t->s, &t->places.place[t->places.write], report, &hit, why, sizeof why);

@@ -304,7 +304,8 @@ static int32_t read_gpus(struct p2s_record *r, const json_t *list)
 		struct p2s_record_gpu *g = &r->gpus[i];
 
 		if (!TEXT(o, "bdf", g->address) || !TEXT(o, "id", g->id) || !TEXT(o, "bars", g->bars) ||
-			!TEXT(o, "domain_type", g->domain_type) || !TEXT(o, "uuid", g->uuid) || !json_is_boolean(json_object_get(o, "tested")))
+			!TEXT(o, "domain_type", g->domain_type) || !TEXT(o, "uuid", g->uuid) ||
+			!json_is_boolean(json_object_get(o, "tested")))
 			return 0;
 		g->minor = json_is_integer(minor) && json_integer_value(minor) >= 0 && json_integer_value(minor) < 256
 					   ? (int32_t)json_integer_value(minor)
