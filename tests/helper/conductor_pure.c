@@ -335,6 +335,8 @@ static void a_flag_that_never_came(void **state)
 	s.owner_good = 1; /* late */
 	p2s_judge_mp(&e, &s, &w, &r, &j);
 	assert_int_equal(j.damage, P2PSAFE_DAMAGE_UNKNOWN);
+	p2s_judge_mp(&e, &s, NULL, &r, &j); /* a process that was late with its copies */
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
 	s.pull = 1;
 	p2s_judge_mp(&e, &s, &w, &r, &j);
 	assert_int_equal(j.damage, P2PSAFE_DAMAGE_STALE);
