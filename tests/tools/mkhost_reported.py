@@ -85,7 +85,7 @@ def desktop(description, first, second, last, boot_id, memory, **more):
     gpus = pcie_gpus([D0, D1, D2], ["0000:00:01.1", "0000:40:01.1", "0000:60:01.1"], **RTX5090)
     for g, at in zip(gpus, (first, second, last)):
         g["bar1"] = (at, 32 << 30)
-    gpus[0].update(boot_vga=1)
+    gpus[0].update(boot_vga=1, cuda=dict(display_active=True))
     h = dict(description=description, source="aikitoria/open-gpu-kernel-modules#11", gpus=gpus, driver_version="610.43.03",
              kernel="7.0.0-28-generic", cpu="AMD Ryzen Threadripper 7970X 32-Cores", boot_id=boot_id, memory_gib=memory,
              cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt", iommu_units=["ivhd0", "ivhd1"],
