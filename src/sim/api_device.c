@@ -481,6 +481,20 @@ P2S_EXPORT CUresult cuCtxGetCurrent(CUcontext *ctx)
 	return CU_OK;
 }
 
+P2S_EXPORT CUresult cuCtxGetDevice(CUdevice *dev)
+{
+	SIM_ENTER();
+	struct sim_context *ctx;
+	CUresult rc = sim_current(&ctx);
+
+	if (rc)
+		return rc;
+	if (!dev)
+		return CU_INVALID_VALUE;
+	*dev = sim_gpu_device(ctx->gpu);
+	return CU_OK;
+}
+
 P2S_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
 {
 	SIM_ENTER();

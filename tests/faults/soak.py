@@ -56,6 +56,8 @@ def wrong(run, native):
     for src, dst, leg in run.legs():
         if leg["leg"] == "atomics" and leg["verdict"] == "UNSUPPORTED" and not native:
             continue
+        if leg["leg"] == "tearing_128":
+            continue  # told, never judged: links of smaller pieces tear
         if leg["verdict"] != "OK":
             out.append(f"{src}>{dst} {leg['leg']} {leg['mapping']}: {leg['verdict']} {leg['damage']} {leg.get('note', '')}")
     for pair in run.report["pairs"]:

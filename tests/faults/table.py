@@ -158,6 +158,8 @@ def neighbours(row, run):
     """What the fault of A>B did to others."""
     out = []
     for src, dst, leg in run.legs():
+        if leg["leg"] == "tearing_128":
+            continue  # told, never judged
         concerned = {src, dst} <= {A, B} if row.spoils == "both" else (src, dst) == (A, B)
         if row.spoils == "both" and (src in (A, B) or dst in (A, B)):
             concerned = concerned or leg["verdict"] in ("UNTESTED", "ERROR")

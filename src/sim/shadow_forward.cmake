@@ -1,0 +1,27 @@
+# cmake -DIN=cuda_syms.def -DOUT=shadow_calls.c -P shadow_forward.cmake
+# One function per driver call of the helper's table that the wrapper does not change: it calls the real one.
+set(wrapped cuModuleGetFunction cuLaunchKernel cuMemcpyAsync cuMemcpyPeerAsync cuIpcOpenMemHandle_v2 cuMemMap cuMemAlloc_v2
+  cuStreamQuery cuStreamWriteValue64_v2)
+file(READ "${IN}" text)
+string(REGEX REPLACE "/\\*[^*]*\\*+([^/*][^*]*\\*+)*/" "" text "${text}")
+string(REGEX REPLACE "[ \t\n]+" " " text "${text}")
+string(REGEX MATCHALL "P2S_CU_SYM\\([A-Za-z0-9_]+, ?\\([^)]*\\)" calls "${text}")
+set(out "/* Made from cuda_syms.def. */\n#include \"sim/shadow.h\"\n")
+foreach(call IN LISTS calls)
+  string(REGEX REPLACE "P2S_CU_SYM\\(([A-Za-z0-9_]+), ?\\(([^)]*)\\)" "\\1" name "${call}")
+  string(REGEX REPLACE "P2S_CU_SYM\\(([A-Za-z0-9_]+), ?\\(([^)]*)\\)" "\\2" args "${call}")
+  list(FIND wrapped ${name} at)
+  if(NOT at EQUAL -1)
+    continue()
+  endif()
+  string(REPLACE "," ";" list "${args}")
+  set(names "")
+  foreach(arg IN LISTS list)
+    string(REGEX MATCH "[A-Za-z0-9_]+ *$" word "${arg}")
+    list(APPEND names "${word}")
+  endforeach()
+  string(REPLACE ";" ", " names "${names}")
+  string(APPEND out "\nint ${name}(${args});\nSHADOW_EXPORT int ${name}(${args})\n{\n\tint (*next)(${args});\n\n"
+    "\treturn P2S_SHADOW_NEXT(next, \"${name}\") ? next(${names}) : SHADOW_UNKNOWN;\n}\n")
+endforeach()
+file(WRITE "${OUT}" "${out}")
