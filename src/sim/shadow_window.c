@@ -213,13 +213,30 @@ static int ordinals(int *src, int *dst)
 	return 1;
 }
 
+/* 1 if p is memory of dst as src sees it, 0 not, -1 cannot be told. An opened legacy handle may be called memory of the GPU that
+ * opened it: whose it is then follows only where there are no more than two GPUs. */
+static int owned_by_dst(p2s_cuptr p, int owner, int src, int dst)
+{
+	int (*count)(int *);
+	int gpus, opened;
+
+	if (owner == dst)
+		return 1;
+	pthread_mutex_lock(&lock);
+	opened = inside(ipc, ipc_count, p);
+	pthread_mutex_unlock(&lock);
+	if (!opened || owner != src)
+		return 0;
+	return P2S_SHADOW_NEXT(count, "cuDeviceGetCount") && count(&gpus) == 0 && gpus == 2 ? 1 : -1;
+}
+
 /* The shadow of the window that p points into while src's context is current; *s NULL: none. Returns a CUresult. */
 static int find_shadow(p2s_cuptr p, struct shadow **s)
 {
 	int (*current)(int *);
 	int (*attribute)(void *, int, p2s_cuptr);
 	int (*alloc)(p2s_cuptr *, size_t);
-	int src, dst, here, owner = -1, rc = 0;
+	int src, dst, here, whose, owner = -1, rc = 0;
 	struct shadow *found = NULL;
 	p2s_cuptr start = 0;
 	size_t size = 0;
@@ -228,8 +245,11 @@ static int find_shadow(p2s_cuptr p, struct shadow **s)
 	if (!ordinals(&src, &dst) || !P2S_SHADOW_NEXT(current, "cuCtxGetDevice") ||
 	    !P2S_SHADOW_NEXT(attribute, "cuPointerGetAttribute") || !P2S_SHADOW_NEXT(alloc, "cuMemAlloc_v2"))
 		return SHADOW_UNKNOWN;
-	if (p == 0 || current(&here) != 0 || here != src || attribute(&owner, ATTRIBUTE_DEVICE_ORDINAL, p) != 0 || owner != dst)
+	if (p == 0 || current(&here) != 0 || here != src || attribute(&owner, ATTRIBUTE_DEVICE_ORDINAL, p) != 0)
 		return 0;
+	whose = dst < 0 ? 0 : owned_by_dst(p, owner, src, dst);
+	if (whose <= 0)
+		return whose == 0 ? 0 : SHADOW_UNKNOWN;
 	if (attribute(&start, ATTRIBUTE_RANGE_START, p) != 0 || attribute(&size, ATTRIBUTE_RANGE_SIZE, p) != 0 || p < start)
 		return SHADOW_UNKNOWN;
 	pthread_mutex_lock(&lock);
@@ -487,12 +507,14 @@ SHADOW_EXPORT int cuIpcOpenMemHandle_v2(p2s_cuptr *ptr, struct p2s_cuipc handle,
 	int rc = P2S_SHADOW_NEXT(next, "cuIpcOpenMemHandle_v2") ? next(ptr, handle, flags) : SHADOW_UNKNOWN;
 	size_t size = 0;
 
-	if (rc == 0 && P2S_SHADOW_NEXT(attribute, "cuPointerGetAttribute") && attribute(&size, ATTRIBUTE_RANGE_SIZE, *ptr) == 0) {
-		pthread_mutex_lock(&lock);
-		note_range(ipc, &ipc_count, *ptr, size);
-		pthread_mutex_unlock(&lock);
-	}
-	return rc;
+	if (rc != 0)
+		return rc;
+	if (!P2S_SHADOW_NEXT(attribute, "cuPointerGetAttribute") || attribute(&size, ATTRIBUTE_RANGE_SIZE, *ptr) != 0 || size == 0)
+		return SHADOW_UNKNOWN; /* a window that is not known would pass undamaged */
+	pthread_mutex_lock(&lock);
+	note_range(ipc, &ipc_count, *ptr, size);
+	pthread_mutex_unlock(&lock);
+	return 0;
 }
 
 SHADOW_EXPORT int cuMemMap(p2s_cuptr ptr, size_t bytes, size_t offset, p2s_cumem handle, unsigned long long flags)

@@ -90,6 +90,11 @@ step "PyTorch all-reduce under that veto"
 expect 0 "torch under veto" timeout 200 "$p2psafe" run --cuda-library "$shadow/libcuda-shadow.so.1" -- \
 	python3 "$here/torch_allreduce.py"
 
+step "every mode of the wrapper is caught and rightly named"
+expect 0 "shadow modes" timeout 300 python3 "$here/../faults/shadow.py" --real --build "$build" --out "$out"
+step "workers killed at any moment"
+expect 0 "killed workers" timeout 200 python3 "$here/../faults/kill.py" --real --build "$build" --runs 24 --span 1.2
+
 echo
 if [ "$failed" -eq 0 ]; then echo "real machine: all as expected"; else echo "real machine: something FAILED"; fi
 exit "$failed"
