@@ -4,3 +4,12 @@ add_executable(host_pure host_pure.c ${PROJECT_SOURCE_DIR}/src/helper/host_confi
 target_include_directories(host_pure PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib)
 target_link_libraries(host_pure PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
 add_test(NAME host_pure COMMAND host_pure)
+
+# What NVML says before the first byte decides who takes part.
+add_executable(conductor_facts conductor_facts.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
+target_include_directories(conductor_facts PRIVATE
+  ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib)
+target_link_libraries(conductor_facts PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
+add_dependencies(conductor_facts p2psafe-helper p2psafe_sim_cuda p2psafe_sim_nvml)
+add_test(NAME conductor_facts COMMAND conductor_facts)
+set_tests_properties(conductor_facts PROPERTIES TIMEOUT 300 ENVIRONMENT "P2S_TEST_HELPER=${P2PSAFE_LIBEXEC}/p2psafe-helper")

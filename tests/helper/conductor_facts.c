@@ -1,0 +1,108 @@
+/* What NVML says decides who takes part: each reason by itself, on one GPU of three. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "conductor_hosts.h"
+#include "conductor_player.h"
+#include "ipc/proto.h"
+
+static struct play p;
+
+#define GPU(n, bus, more)                                                                                                          \
+	"{\"bdf\": \"0000:" bus ":00.0\", \"uuid\": \"GPU-00000000-0000-0000-0000-00000000000" n "\", \"name\": \"Simulated\", "       \
+	"\"minor\": " n more "}"
+
+static int has_fact(const char *code, int32_t src)
+{
+	for (size_t i = 0; i < p.fact_count; i++)
+		if (strcmp(p.facts[i].code, code) == 0 && p.facts[i].src == src)
+			return 1;
+	return 0;
+}
+
+static void run(const char *gpu, const char *nvml, const char *status)
+{
+	struct made_host h;
+	char text[2048];
+
+	host_make(&h, 3, "pcie", "", "", "");
+	snprintf(text, sizeof text,
+	         "{\"driver_api\": 12080, \"gpus\": [" GPU("1", "10", "%s") ", " GPU("2", "20", "") ", " GPU("3", "30", "")
+	         "], \"links\": {\"default\": {\"kind\": \"pcie\"}}, \"nvml\": {%s}}", gpu, nvml);
+	host_write(&h, "cuda.json", text);
+	if (status[0] != '\0')
+		host_write(&h, "root/proc/77/status", status);
+	host_play(&p, &h, 3);
+	assert_true(play_run(&p));
+	host_remove(&h);
+}
+
+static void a_reason_keeps_one_gpu_out(void **state)
+{
+	static const struct {
+		const char *gpu, *status;
+		int32_t want;
+	} rows[] = {{", \"mig\": true", "", P2PSAFE_GPU_STATE_RISKY},
+	            {", \"vgpu\": true", "", P2PSAFE_GPU_STATE_RISKY},
+	            {", \"recovery_action\": 3", "", P2PSAFE_GPU_STATE_RISKY},
+	            {", \"processes\": [{\"pid\": 78, \"name\": \"/usr/bin/nvidia-cuda-mps-server\"}]", "", P2PSAFE_GPU_STATE_RISKY},
+	            {", \"processes\": [{\"pid\": 77, \"name\": \"x\"}]", "Name:\tx\nUid:\t1001\t1001\t1001\t1001\n", P2PSAFE_GPU_STATE_BUSY}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		run(rows[i].gpu, "", rows[i].status);
+		if (p.gpus[0].state != rows[i].want || !has_fact("PROBE_RISK_HIGH", 0) || has_fact("PROBE_RISK_HIGH", 1))
+			fail_msg("row %zu: state %d", i, (int)p.gpus[0].state);
+		for (size_t k = 0; k < p.leg_count; k++)
+			if (p.legs[k].src == 0 || p.legs[k].dst == 0)
+				assert_int_equal(p.legs[k].verdict, P2PSAFE_VERDICT_UNTESTED);
+		assert_int_equal(p.gpus[1].state, P2PSAFE_GPU_STATE_READY);
+		play_free(&p);
+	}
+}
+
+/* A process of the caller's own, and one that cannot be seen, are no reason; they are told. */
+static void busy_is_told(void **state)
+{
+	(void)state;
+	run(", \"processes\": [{\"pid\": 77}]", "", "Name:\tx\nUid:\t0\t0\t0\t0\n");
+	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_READY);
+	assert_true(has_fact("GPU_BUSY", 0));
+	play_free(&p);
+	run(", \"processes\": [{\"pid\": 4711}]", "", "");
+	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_READY);
+	assert_true(has_fact("GPU_BUSY", 0));
+	play_free(&p);
+}
+
+static void confidential_mode_is_everybodys(void **state)
+{
+	(void)state;
+	run("", "\"confidential\": true", "");
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(p.gpus[i].state, P2PSAFE_GPU_STATE_RISKY);
+	play_free(&p);
+}
+
+static void nvml_that_hangs_is_told(void **state)
+{
+	(void)state;
+	run("", "\"hang\": true", "");
+	assert_true(has_fact("NVML_STUCK", -1));
+	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_READY);
+	play_free(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_reason_keeps_one_gpu_out), cmocka_unit_test(busy_is_told),
+	                                   cmocka_unit_test(confidential_mode_is_everybodys), cmocka_unit_test(nvml_that_hangs_is_told)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
