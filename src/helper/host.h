@@ -1,5 +1,5 @@
-/* The host worker's own state and its parts. It reads files and configuration space, and nothing else; it may block for ever and be
- * killed, so every part sends what it learnt before the next part begins. */
+/* The host worker's own state and its parts. It reads files and configuration space, and nothing else; it may block for
+ * ever and be killed, so every part sends what it learnt before the next part begins. */
 #ifndef P2S_HELPER_HOST_H
 #define P2S_HELPER_HOST_H
 

@@ -1,5 +1,5 @@
-/* Configuration space as bytes: PCI Express kind, ACS, payload, Resizable BAR, and the hypervisor's peer clique. Pure: nothing here
- * touches a device. Bytes may be cut, nonsense or hostile. */
+/* Configuration space as bytes: PCI Express kind, ACS, payload, Resizable BAR, and the hypervisor's peer clique. Pure:
+ * nothing here touches a device. Bytes may be cut, nonsense or hostile. */
 #ifndef P2S_HELPER_HOST_CONFIG_H
 #define P2S_HELPER_HOST_CONFIG_H
 

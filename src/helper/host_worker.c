@@ -1,5 +1,5 @@
-/* The host worker: the PCI tree above each GPU, and what only the driver's own files tell. Three steps, from the harmless to those
- * that may block behind a sick device; what was learnt is sent before the next one starts. */
+/* The host worker: the PCI tree above each GPU, and what only the driver's own files tell. Three steps, from the harmless
+ * to those that may block behind a sick device; what was learnt is sent before the next one starts. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>

@@ -55,18 +55,18 @@ struct nvml_field { /* nvmlFieldValue_t */
 };
 
 /* N(member, exported name, parameters): every function returns nvmlReturn_t and may be missing */
-#define FUNCTIONS(N)                                                                                                               \
-	N(mig, "nvmlDeviceGetMigMode", (nvml_device, unsigned *, unsigned *))                                                          \
-	N(virtualization, "nvmlDeviceGetVirtualizationMode", (nvml_device, int *))                                                     \
-	N(confidential, "nvmlSystemGetConfComputeState", (struct nvml_confidential *))                                                 \
-	N(persistence, "nvmlDeviceGetPersistenceMode", (nvml_device, int *))                                                           \
-	N(compute_mode, "nvmlDeviceGetComputeMode", (nvml_device, int *))                                                              \
-	N(display, "nvmlDeviceGetDisplayActive", (nvml_device, int *))                                                                 \
-	N(fabric, "nvmlDeviceGetGpuFabricInfo", (nvml_device, struct nvml_fabric *))                                                   \
-	N(processes, "nvmlDeviceGetComputeRunningProcesses_v3", (nvml_device, unsigned *, struct nvml_process *))                      \
-	N(mps, "nvmlDeviceGetMPSComputeRunningProcesses_v3", (nvml_device, unsigned *, struct nvml_process *))                         \
-	N(process_name, "nvmlSystemGetProcessName", (unsigned, char *, unsigned))                                                      \
-	N(link_state, "nvmlDeviceGetNvLinkState", (nvml_device, unsigned, int *))                                                      \
+#define FUNCTIONS(N) \
+	N(mig, "nvmlDeviceGetMigMode", (nvml_device, unsigned *, unsigned *)) \
+	N(virtualization, "nvmlDeviceGetVirtualizationMode", (nvml_device, int *)) \
+	N(confidential, "nvmlSystemGetConfComputeState", (struct nvml_confidential *)) \
+	N(persistence, "nvmlDeviceGetPersistenceMode", (nvml_device, int *)) \
+	N(compute_mode, "nvmlDeviceGetComputeMode", (nvml_device, int *)) \
+	N(display, "nvmlDeviceGetDisplayActive", (nvml_device, int *)) \
+	N(fabric, "nvmlDeviceGetGpuFabricInfo", (nvml_device, struct nvml_fabric *)) \
+	N(processes, "nvmlDeviceGetComputeRunningProcesses_v3", (nvml_device, unsigned *, struct nvml_process *)) \
+	N(mps, "nvmlDeviceGetMPSComputeRunningProcesses_v3", (nvml_device, unsigned *, struct nvml_process *)) \
+	N(process_name, "nvmlSystemGetProcessName", (unsigned, char *, unsigned)) \
+	N(link_state, "nvmlDeviceGetNvLinkState", (nvml_device, unsigned, int *)) \
 	N(fields, "nvmlDeviceGetFieldValues", (nvml_device, int, struct nvml_field *))
 
 struct table {

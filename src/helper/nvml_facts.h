@@ -1,5 +1,5 @@
-/* What NVML says about a GPU that decides whether it may be tested at all: MIG, vGPU, confidential mode, MPS, compute mode, pending
- * reset, who uses it; and what explains a result: persistence, display, fabric, links. */
+/* What NVML says about a GPU that decides whether it may be tested at all: MIG, vGPU, confidential mode, MPS, compute mode,
+ * pending reset, who uses it; and what explains a result: persistence, display, fabric, links. */
 #ifndef P2S_HELPER_NVML_FACTS_H
 #define P2S_HELPER_NVML_FACTS_H
 
