@@ -1,6 +1,6 @@
 /* Static evidence against a test: what NVML knows before the first byte between two GPUs. A GPU that must not be tested
- * takes no part; its pairs stay UNTESTED with the reason. Asked to keep going, the test runs and the reason is told. What the library knows
- * of driver and IOMMU it says itself, when it is asked before each first contact. */
+ * takes no part; its pairs stay UNTESTED with the reason. Asked to keep going, the test runs and the reason is told.
+ * What the library knows of driver and IOMMU it says itself, when it is asked before each first contact. */
 #include "helper/conductor.h"
 
 #include <stdio.h>
