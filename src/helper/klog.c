@@ -177,6 +177,9 @@ static void find_pair(const struct p2s_klog *log, struct p2s_log_event *e)
 
 	if (!e->in_test || !log->contact)
 		return;
+	/* Another device may fault at our memory, too; of errors on the way it is the ports that speak. */
+	if (gpu == NO_GPU && e->device[0] != '\0' && p2s_log_class(e->kind) != P2S_LOG_CLASS_AER)
+		return;
 	if (fault && e->gpu >= 0 && e->owner >= 0 && e->owner != e->gpu) {
 		e->src = e->gpu;
 		e->dst = e->owner;
@@ -290,7 +293,8 @@ static void grave_in_test(struct p2s_run *run, const struct p2s_log_event *e)
 /* An IOMMU stopped a transfer: for this pair as bad as wrong bytes. */
 static void fault_in_test(struct p2s_run *run, const struct p2s_log_event *e)
 {
-	if (e->src < 0 && (e->gpu < 0 || !run->gpu[e->gpu].test))
+	/* A line that names neither a GPU nor memory of one may be about any device. */
+	if ((e->gpu < 0 || !run->gpu[e->gpu].test) && (e->src < 0 || e->owner < 0))
 		return;
 	if (e->src >= 0) {
 		atomic_store(&p2s_run_way(run, (uint32_t)e->src, (uint32_t)e->dst)->fault, 1);

@@ -148,6 +148,35 @@ static void a_fault_stops_although_the_bytes_are_right(void **state)
 	end(&h);
 }
 
+static void faults_of_other_devices_stop_nothing(void **state)
+{
+	static const char *const lines[] = {
+		"mlx5_core 0000:50:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0003 address=0x40000010000 flags=0x0020]",
+		"mlx5_core 0000:50:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0003 address=0x1000 flags=0x0020]",
+		"DMAR: DRHD: handling fault status reg 2", "AMD-Vi: Completion-Wait loop timed out"};
+	struct made_host h;
+	char fault[320];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+		snprintf(fault, sizeof fault, "{\"op\": \"sm_store\", \"effect\": \"log\", \"kmsg\": \"%s\"}", lines[i]);
+		make(&h, 2, fault, READABLE);
+		run(P2S_DONE_COMPLETE);
+		assert_int_equal(play_verdict(&p, 0, 1, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM), P2PSAFE_VERDICT_OK);
+		assert_int_equal(play_verdict(&p, 1, 0, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_PEER), P2PSAFE_VERDICT_OK);
+		if (i == 0) {
+			const struct p2s_lib_log_event *e = event_of(P2S_LOG_AMD_FAULT, -1, -1);
+
+			assert_non_null(e);
+			assert_int_equal(e->gpu, -1);
+			assert_int_equal(e->owner, 1);
+		} else if (i == 1) {
+			assert_int_equal(p.event_count, 0);
+		}
+		end(&h);
+	}
+}
+
 static void a_late_line_is_waited_for_where_something_is_wrong(void **state)
 {
 	struct made_host h;
@@ -397,6 +426,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fault_is_told_with_pair_owner_and_offset),
 		cmocka_unit_test(a_fault_stops_although_the_bytes_are_right),
+		cmocka_unit_test(faults_of_other_devices_stop_nothing),
 		cmocka_unit_test(a_late_line_is_waited_for_where_something_is_wrong),
 		cmocka_unit_test(an_unreadable_log_is_said_to_be_so),
 		cmocka_unit_test(a_gpu_with_a_grave_error_is_not_tested),
