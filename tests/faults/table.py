@@ -118,6 +118,11 @@ def rows():
         out.append(Row(f"{op} crash", fault(op, "crash"), leg, "ERROR", spoils="both"))
         out.append(Row(f"{op} wedge", fault(op, "wedge"), leg, "HANG", spoils="both", ci=op == "sm_load"))
         out.append(Row(f"{op} lost", fault(op, "lost"), leg, "ERROR", spoils="both", ci=op == "sm_store"))
+    # A worker dies in the middle of each leg.
+    for op, after, want in (("sm_store", 3, None), ("ce_write", 2, None), ("sm_load", 2, None), ("ce_read", 2, None), ("ce_write", 9, None),
+                            ("ce_write", 20, None), ("flag", 5, None), ("flag", 300, None), ("flag", 600, None)):
+        out.append(Row(f"{op} crash, time {after}", fault(op, "crash", after=after), want, "ERROR", spoils="both", gpus=2))
+    out.append(Row("atomic crash", fault("atomic", "crash", after=1), None, "ERROR", spoils="both", links=NVLINK))
     out.append(Row("flag wedge", fault("flag", "wedge"), "mp_push", "HANG", spoils="both"))
     out.append(Row("fence wedge", fault("fence", "wedge"), {"sm_store", "mp_push"}, "HANG", spoils="both", ci=True))
     # 7. Too fast: a speed that the path cannot have is damage together with nothing, a finding alone.
