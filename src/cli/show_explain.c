@@ -219,6 +219,23 @@ static void show_remedies(const struct cli_style *style, const json_t *remedies,
 	}
 }
 
+/* Bridges whose ACS words are not known: "acs_ctl" is null. */
+static size_t unread_bridges(const json_t *json)
+{
+	size_t i, k, count = 0;
+	const json_t *gpu, *hop;
+	json_array_foreach(json_object_get(json, "gpus"), i, gpu)
+	{
+		const json_t *path = json_object_get(gpu, "path");
+		json_array_foreach(path, k, hop)
+		{
+			const json_t *acs = json_object_get(hop, "acs_ctl");
+			count += k + 1 < json_array_size(path) && acs != NULL && json_is_null(acs);
+		}
+	}
+	return count;
+}
+
 static void unread(const struct cli_style *style, int *count, const char *text)
 {
 	if ((*count)++ == 0)
@@ -242,7 +259,7 @@ static void show_unread(const struct cli_style *style, const json_t *json)
 					 "did not); root can read it"
 			   : strcmp(log, "absent") == 0 ? "the kernel log: there is none here (a container?); the host has it"
 											: "the kernel log");
-	if (!root)
+	if (!root || (!guest && unread_bridges(json) > 0))
 		unread(style, &count,
 			   guest ? "configuration space beyond 64 bytes: whether the hypervisor granted peers; root can read it"
 					 : "configuration space beyond 64 bytes: which bridges redirect (ACS), and whether the window can grow; "

@@ -97,13 +97,28 @@ int32_t p2s_find_translated_host(const struct p2s_about *a, struct p2s_claim *c)
 	return 1;
 }
 
+/* Some GPUs of the group are in translating domains and some are not. */
+static int32_t mixed(const struct p2s_model *m)
+{
+	size_t group = 0;
+	size_t translated = 0;
+
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		group += m->gpus[i].in_group != 0;
+		translated += m->gpus[i].in_group && p2s_about_translated(&m->gpus[i]);
+	}
+	return translated != group;
+}
+
 int32_t p2s_find_translated_gpu(const struct p2s_about *a, struct p2s_claim *c)
 {
-	struct domains d = look(a->m);
 	const struct p2s_gpu *g = &a->m->gpus[a->gpu];
-	int32_t s = suffers(a->m, a->gpu);
+	int32_t s;
 
-	if (d.translated == d.group || !p2s_about_translated(g) || s == 0)
+	if (!p2s_about_translated(g) || !mixed(a->m))
+		return 0;
+	s = suffers(a->m, a->gpu);
+	if (s == 0)
 		return 0;
 	p2s_about_sysfs(g, "iommu_group/type", c->source, sizeof c->source);
 	P2S_SAY(c->value[0], "%s", g->domain_type);
@@ -138,9 +153,7 @@ int32_t p2s_find_translated_log(const struct p2s_about *a, struct p2s_claim *c)
 
 int32_t p2s_find_translated_gpu_log(const struct p2s_about *a, struct p2s_claim *c)
 {
-	struct domains d = look(a->m);
-
-	if (d.translated == d.group || !p2s_about_translated(&a->m->gpus[a->gpu]) || suffers(a->m, a->gpu) == 0)
+	if (!p2s_about_translated(&a->m->gpus[a->gpu]) || !mixed(a->m) || suffers(a->m, a->gpu) == 0)
 		return 0;
 	for (size_t i = 0; i < a->m->facts.log_count; i++) {
 		const struct p2s_log_event *e = &a->m->facts.log[i];
