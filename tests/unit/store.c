@@ -2,6 +2,10 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
+#include <sys/resource.h>
+
+#include "kept/lock.h"
+#include "kept/marker.h"
 #include "kept/store.h"
 #include "kept/trust.h"
 #include "rules/rules.h"
@@ -158,12 +162,42 @@ static void only_what_nobody_else_can_write_is_believed(void **state)
 	assert_int_equal(p2s_trust_dir(path, &why), -1);
 }
 
+/* A limit of file sizes costs the record, not the process. */
+static void a_file_size_limit_is_no_signal(void **state)
+{
+	struct place *p = *state;
+	struct p2s_lock lock;
+	struct p2s_marker marker;
+	struct p2s_record a;
+	struct rlimit limit;
+	struct rlimit none;
+	char what[160];
+
+	make(&a, P2PSAFE_VERDICT_OK);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	assert_int_equal(p2s_lock_take(&lock, p->dir, "boot", 0, 0), P2S_LOCK_HELD);
+	assert_int_equal(p2s_marker_look(&marker, p->dir, 1, "boot", what, sizeof what), P2S_MARKER_NONE);
+	assert_int_equal(p2s_marker_write(&marker, "a", "b", "sm_store"), 0);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 1, "{\"full\":1}"), -1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(p2s_store_highest(p->dir), 0);
+	assert_int_equal(p2s_marker_write(&marker, "a", "b", "sm_store"), 1);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 1, "{\"full\":1}"), 1);
+	p2s_marker_end(&marker, 0);
+	p2s_lock_release(&lock);
+	p2s_record_free(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(first_writer_wins, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_broken_newer_one_is_passed_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_report_that_was_changed_is_not_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_file_size_limit_is_no_signal, setup, teardown),
 		cmocka_unit_test_setup_teardown(only_what_nobody_else_can_write_is_believed, setup, teardown)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

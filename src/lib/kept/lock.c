@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ipc/codec.h"
+#include "kept/trust.h"
 
 #define NAME "lock"
 #define MS UINT64_C(1000000)
@@ -39,7 +40,7 @@ static void say(int fd, const char *boot_id, uint64_t deadline_ns)
 	                 boot_id[0] != '\0' ? boot_id : "-");
 
 	/* A failed write leaves the file shorter: waiters then fall back on their own patience. */
-	if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
+	if (ftruncate(fd, 0) != 0 || !p2s_trust_may_grow((size_t)n) || pwrite(fd, text, (size_t)n, 0) != n)
 		return;
 }
 

@@ -65,7 +65,7 @@ int32_t p2s_marker_write(struct p2s_marker *m, const char *src, const char *dst,
 	char text[LENGTH + 1];
 	int n;
 
-	if (m->dir < 0)
+	if (m->dir < 0 || !p2s_trust_may_grow(LENGTH))
 		return 0;
 	n = snprintf(text, sizeof text, "p2psafe-marker 1 boot=%s key=%" PRIx64 " count=%d step=%s>%s %s", m->boot_id, m->key,
 	             (int)m->count + (m->written ? 0 : 1), src, dst, leg);

@@ -98,6 +98,8 @@ static int32_t write_all(int fd, const char *text)
 {
 	size_t left = strlen(text);
 
+	if (!p2s_trust_may_grow(left))
+		return 0;
 	while (left > 0) {
 		ssize_t w = write(fd, text, left);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,4 +77,11 @@ char *p2s_trust_read(int dir, const char *name, size_t max, int32_t check_owner,
 		*len = n;
 	}
 	return text;
+}
+
+int32_t p2s_trust_may_grow(size_t bytes)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
