@@ -144,7 +144,8 @@ static void say_torn(const struct p2s_expect *e, const struct p2s_sample *sample
 	if (words < needed(count))
 		return;
 	if (good == 0x0f || good == 0xf0)
-		snprintf(out->said, sizeof out->said, "%s half of the 8-byte words new, the other old", good == 0x0f ? "lower" : "upper");
+		snprintf(out->said, sizeof out->said, "%s half of the 8-byte words new, the other old",
+		         good == 0x0f ? "lower" : "upper");
 	else
 		snprintf(out->said, sizeof out->said, "part of the 8-byte words new, part old");
 }

@@ -44,7 +44,7 @@ static void look_at(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, ui
 		take(l, &answer);
 }
 
-/* Words that lie a power of two from where they belong: moved as a whole, or an address bit lost? One step further both differ. */
+/* Words that lie a power of two from where they belong: moved as a whole, or an address bit lost? One step further shows. */
 static void tell_alias(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len,
                        const struct p2s_expect *e, struct look *l, const struct p2s_judgement *j)
 {

@@ -13,7 +13,8 @@ struct word {
 };
 
 static const struct word op_words[] = {
-	{ "ce_write", SIM_OP_CE_WRITE }, { "ce_read", SIM_OP_CE_READ }, { "sm_store", SIM_OP_SM_STORE }, { "sm_load", SIM_OP_SM_LOAD },
+	{ "ce_write", SIM_OP_CE_WRITE }, { "ce_read", SIM_OP_CE_READ },
+	{ "sm_store", SIM_OP_SM_STORE }, { "sm_load", SIM_OP_SM_LOAD },
 	{ "flag", SIM_OP_FLAG },         { "atomic", SIM_OP_ATOMIC },   { "enable", SIM_OP_ENABLE },     { "open", SIM_OP_OPEN },
 	{ "export", SIM_OP_EXPORT },     { "staged", SIM_OP_STAGED },   { "launch", SIM_OP_LAUNCH },
 	{ "call", SIM_OP_CALL },         { "fence", SIM_OP_FENCE },

@@ -62,7 +62,7 @@ struct shadow {
 int p2s_shadow_forward(const struct shadow *s, uint64_t off, uint64_t len, p2s_custream stream);
 /* The window's bytes into the copy, in stream order; wait: until they are there. */
 int p2s_shadow_refresh(const struct shadow *s, uint64_t off, uint64_t len, p2s_custream stream, int wait);
-/* Messages: the flag of each slot goes first, then its payload. args are those of p2s_mp. Called before the kernel is launched. */
+/* Messages: the flag of each slot goes first, then its payload. args are those of p2s_mp; called before the launch. */
 int p2s_shadow_messages(const struct shadow *s, uint64_t off, const uint64_t *args, p2s_custream stream);
 /* Words in two halves, the end mark last. */
 int p2s_shadow_tear(const struct shadow *s, uint64_t off, uint64_t words, p2s_custream stream);

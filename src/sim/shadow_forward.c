@@ -1,5 +1,5 @@
-/* The forwarder of the shadow window: real copies from the private copy to the real peer, in pieces, late, out of order. Kernels that
- * wait for each other are served by a thread of their own while they run. */
+/* The forwarder of the shadow window: real copies from the private copy to the real peer, in pieces, late, out of order.
+ * Kernels that wait for each other are served by a thread of their own while they run. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>

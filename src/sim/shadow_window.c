@@ -1,7 +1,7 @@
-/* libcuda-shadow.so.1: a wrapper around a driver library for tests of damage, above all around the REAL one on real GPUs. What src's
- * engines do to memory owned by dst happens to a private copy in src's own memory; a forwarder (shadow_forward.c) brings it to the
- * real peer late, in pieces, wrong, or never. Every call succeeds: the private mirror of NVIDIA/nccl#2335 and its relatives, on
- * hardware that is in order.
+/* libcuda-shadow.so.1: a wrapper around a driver library for tests of damage, above all around the REAL one on real GPUs.
+ * What src's engines do to memory owned by dst happens to a private copy in src's own memory; a forwarder (shadow_forward.c)
+ * brings it to the real peer late, in pieces, wrong, or never. Every call succeeds: the private mirror of NVIDIA/nccl#2335
+ * and its relatives, on hardware that is in order.
  *
  * Use: p2psafe test --cuda-library .../libcuda-shadow.so.1
  * Configuration: the file shadow.conf beside the library, one line of words:
@@ -53,8 +53,9 @@ static const struct kernel {
 	int read;
 	int form;
 } kernels[] = {
-	{"p2s_fill", 4, 0, -1, RANGE},    {"p2s_check", 8, -1, -1, LOCAL},    {"p2s_load", 5, -1, 1, RANGE},  {"p2s_mp", 14, 2, 3, MESSAGES},
-	{"p2s_wide", 14, 2, 3, MESSAGES}, {"p2s_tear", 10, 2, 3, TEAR},       {"p2s_atomic", 5, 2, -1, OTHER}, {"p2s_ll", 13, 2, 3, OTHER},
+	{"p2s_fill", 4, 0, -1, RANGE},    {"p2s_check", 8, -1, -1, LOCAL},  {"p2s_load", 5, -1, 1, RANGE},
+	{"p2s_mp", 14, 2, 3, MESSAGES},   {"p2s_tear", 10, 2, 3, TEAR},     {"p2s_wide", 14, 2, 3, MESSAGES},
+	{"p2s_atomic", 5, 2, -1, OTHER},  {"p2s_ll", 13, 2, 3, OTHER},
 };
 
 struct function {
@@ -213,8 +214,8 @@ static int ordinals(int *src, int *dst)
 	return 1;
 }
 
-/* 1 if p is memory of dst as src sees it, 0 not, -1 cannot be told. An opened legacy handle may be called memory of the GPU that
- * opened it: whose it is then follows only where there are no more than two GPUs. */
+/* 1 if p is memory of dst as src sees it, 0 not, -1 cannot be told. An opened legacy handle may be called memory of the GPU
+ * that opened it: whose it is then follows only where there are no more than two GPUs. */
 static int owned_by_dst(p2s_cuptr p, int owner, int src, int dst)
 {
 	int (*count)(int *);

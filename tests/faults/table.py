@@ -239,6 +239,11 @@ def main():
                 print(f"       {line}")
             bad += bool(problems)
             sys.stdout.flush()
+    # The table itself: on a machine in order nothing may pass for caught.
+    nothing = run_row(args.program, Row("nothing", [], "sm_store", damage="dropped"))[2]
+    if not nothing or not any(line.startswith("wanted") for line in nothing):
+        print("FAIL a healthy machine passes for a fault that was caught")
+        bad += 1
     print(f"{len(chosen)} faults, {bad} not caught as they should be, {time.monotonic() - start:.0f} s")
     return 1 if bad or not chosen else 0
 

@@ -105,7 +105,8 @@ static void under_load(void *arg)
 	CU(put(&s, 1));
 	CHECK(rig_bad(&s.g[1], s.far, BYTES, DATA) == 0);
 	CU(cu.cuCtxSetCurrent(s.g[0].ctx));
-	m = (struct rig_mp){ .r_src = s.near, .r_seed = 7, .rounds = 1, .words = 8, .slot = 4096, .flag = 2048, .max_ns = 3000000000 };
+	m = (struct rig_mp){ .r_src = s.near, .r_seed = 7, .rounds = 1, .words = 8, .slot = 4096, .flag = 2048,
+		.max_ns = 3000000000 };
 	rig_mp(&s.g[0], &m);
 	while (!__atomic_load_n(&s.g[0].ctl->ready[1].word, __ATOMIC_ACQUIRE))
 		;
@@ -238,7 +239,8 @@ static void waits_behind(void *arg)
 	(void)arg;
 	set_stage(&s);
 	CU(cu.cuCtxSetCurrent(s.g[0].ctx));
-	m = (struct rig_mp){ .r_src = s.near, .r_seed = 7, .rounds = 1, .words = 8, .slot = 4096, .flag = 2048, .max_ns = 300000000 };
+	m = (struct rig_mp){ .r_src = s.near, .r_seed = 7, .rounds = 1, .words = 8, .slot = 4096, .flag = 2048,
+		.max_ns = 300000000 };
 	rig_mp(&s.g[0], &m);
 	while (!__atomic_load_n(&s.g[0].ctl->ready[1].word, __ATOMIC_ACQUIRE))
 		;
@@ -306,7 +308,8 @@ static void test_when(void **state)
 static void test_load(void **state)
 {
 	(void)state;
-	assert_int_equal(rig_run(2, ", \"faults\": [{\"op\": [\"ce_write\", \"ce_read\"], \"effect\": \"drop\", \"min_active\": 1}]",
+	assert_int_equal(rig_run(2, ", \"faults\": [{\"op\": [\"ce_write\", \"ce_read\"], \"effect\": \"drop\", "
+	                            "\"min_active\": 1}]",
 	                         under_load, NULL), 0);
 }
 
@@ -334,7 +337,8 @@ static void test_calls(void **state)
 	(void)state;
 	assert_int_equal(rig_run(2, PLAN("\"op\": \"call\", \"name\": \"cuMemAlloc_v2\", \"effect\": \"error\", \"error\": 304, "
 	                                 "\"after\": 2, \"count\": 1"), call_fails, NULL), 0);
-	assert_int_equal(rig_run(2, PLAN("\"op\": \"call\", \"name\": \"cuMemAlloc_v2\", \"effect\": \"block\", \"ms\": 200, \"after\": 2"),
+	assert_int_equal(rig_run(2, PLAN("\"op\": \"call\", \"name\": \"cuMemAlloc_v2\", \"effect\": \"block\", "
+	                                 "\"ms\": 200, \"after\": 2"),
 	                         call_is_late, NULL), 0);
 	assert_int_equal(rig_run(2, PLAN("\"op\": \"fence\", \"effect\": \"wedge\", \"after\": 2"), fence_blocks, NULL), 0);
 }
