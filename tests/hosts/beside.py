@@ -23,7 +23,8 @@ class StoppedHolder:
     """A second run of the program, stopped as soon as it holds the lock."""
 
     def __init__(self, command, env, cache):
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        env=env)
         self.stopped = self.wait_for_lock(cache)
 
     def wait_for_lock(self, cache):

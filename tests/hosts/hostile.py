@@ -34,7 +34,8 @@ TEST_SECONDS = 60 * SLOW
 BETTER = {"translated": ("none", "identity"), "unknown": (), "mixed": ("none", "identity"), "identity": ("none",), "none": ()}
 DIED = ("HELPER_DIED", "HELPER_NONSENSE", "HELPER_MISSING", "RUN_FAILED")
 GARBAGE = random.Random(1).randbytes(1 << 20)
-NUMBERS = (b"-1\n", b"99999999999999999999999999\n", b"0x\n", b"\n\n\n", b"  7", b"nan", b"%s%n%s%n\n", b"identity\0DMA\n", b"DMA" * 99)
+NUMBERS = (b"-1\n", b"99999999999999999999999999\n", b"0x\n", b"\n\n\n", b"  7", b"nan", b"%s%n%s%n\n", b"identity\0DMA\n",
+           b"DMA" * 99)
 
 
 def remove(path):

@@ -9,6 +9,7 @@ import tempfile
 import textwrap
 import unittest
 
+import hostile
 import match
 import run
 
@@ -141,7 +142,7 @@ class Runner(unittest.TestCase):
             path = os.environ['P2PSAFE_CACHE'] + '/lock'
             if sys.argv[-1] == 'first':
                 open(path, 'w').write('lock 1 %d 99' % os.getpid())
-                time.sleep(0.5)
+                time.sleep(2)
             state = open('/proc/%s/stat' % open(path).read().split()[2]).read().split()[2]
             print(json.dumps(dict(REPORT, state=state)))
         """)
@@ -200,6 +201,61 @@ class Runner(unittest.TestCase):
                     {"command": ["test"], "exit": "0"}, {"command": ["test"], "exit": True}, {"command": [1], "exit": 0}):
             with self.assertRaises(run.Wrong, msg=str(bad)):
                 self.failures(bad)
+
+
+class Hostile(unittest.TestCase):
+    """What hostile.py must notice in the answer of a program."""
+
+    def answer(self, body, seconds=20):
+        with tempfile.TemporaryDirectory() as scratch:
+            program = pathlib.Path(scratch) / "program"
+            program.write_text("#!/usr/bin/env python3\nimport json, os, sys, time\n" + textwrap.dedent(body))
+            program.chmod(0o700)
+            return hostile.Answer(str(program), scratch, ["probe"], seconds)
+
+    def report(self, allowed=False, verdict="UNTESTED", state="translated", codes=(), gpus=1):
+        report = {"decision": {"consumers": {"nccl_p2p": {"allowed": allowed}}}, "gpus": [{}] * gpus,
+                  "pairs": [{"src": "a", "dst": "b", "verdict": verdict}], "iommu": {"state": state},
+                  "findings": [{"code": c, "evidence": [{"text": "it ended"}]} for c in codes]}
+        return self.answer(f"print(json.dumps(json.loads({json.dumps(json.dumps(report))})))")
+
+    def test_how_it_ended(self):
+        self.assertEqual(self.report().wrong, [])
+        self.assertEqual(len(self.answer("os.abort()").wrong), 1)
+        self.assertEqual(len(self.answer("sys.exit(5)").wrong), 1)
+        self.assertEqual(len(self.answer("print('{')").wrong), 1)
+        self.assertEqual(len(self.answer("sys.stdout.buffer.write(b'\"\\xff\"')").wrong), 1)
+        self.assertEqual(len(self.answer("time.sleep(60)", 0.3).wrong), 1)
+        self.assertEqual(len(self.report(codes=["HELPER_DIED"]).wrong), 1)
+
+    def test_no_damage_improves_an_answer(self):
+        before = self.report()
+        for better in (dict(allowed=True), dict(verdict="OK"), dict(verdict="DEGRADED"), dict(gpus=2)):
+            after = self.report(**better)
+            after.judge(before)
+            self.assertEqual(len(after.wrong), 1, better)
+            after = self.report(**better)
+            after.judge(after)
+            self.assertEqual(after.wrong, [])
+
+    def test_unreadable_is_not_off(self):
+        before = self.report()
+        group = pathlib.Path("root/sys/kernel/iommu_groups/1/type")
+        for state, damage, count in (("none", "loop", 1), ("identity", "text", 1), ("unknown", "loop", 0),
+                                     ("mixed", "empty", 0), ("none", "absent", 0)):
+            after = self.report(state=state)
+            after.judge_iommu(before, damage, group)
+            self.assertEqual(len(after.wrong), count, (state, damage))
+
+    def test_every_damage_is_undone(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            path = pathlib.Path(scratch) / "file"
+            path.write_text("whole")
+            for name in hostile.DAMAGES:
+                with hostile.Damaged(path, name):
+                    self.assertFalse(path.is_file() and path.read_bytes() == b"whole", name)
+                self.assertEqual(path.read_text(), "whole")
+                self.assertEqual(len(os.listdir(scratch)), 1)
 
 
 if __name__ == "__main__":
