@@ -235,6 +235,11 @@ static void phases(struct p2s_run *run)
 		p2s_run_rounds(run, rounds[i].task);
 		p2s_link_timing(run, rounds[i].name, since);
 	}
+	since = p2s_now_ns();
+	p2s_link_phase(run, "load", 1);
+	p2s_load_run(run);
+	p2s_link_progress(run);
+	p2s_link_timing(run, "load", since);
 	explain_rest(run);
 }
 

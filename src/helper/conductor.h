@@ -32,7 +32,9 @@ enum {
 	P2S_B_PEER = 3,     /* peer worker */
 	P2S_B_IN_CUMEM = 4, /* the peer's cumem buffer seen through an import; the GPU in the id is the owner */
 	P2S_B_IN_IPC = 5,
-	P2S_B_HOST = 6 /* shared host memory of the staged path */
+	P2S_B_HOST = 6, /* shared host memory of the staged path */
+	P2S_B_AGAIN = 7, /* small, made and freed again and again */
+	P2S_B_IN_AGAIN = 8
 };
 
 /* Outcomes of a call beyond P2S_RC_*. */
@@ -224,5 +226,6 @@ void p2s_risk_static(struct p2s_run *run);
 void p2s_first_contact_run(struct p2s_run *run);
 void p2s_bulk_pair(struct p2s_run *run, uint32_t a, uint32_t b);
 void p2s_order_pair(struct p2s_run *run, uint32_t a, uint32_t b);
+void p2s_load_run(struct p2s_run *run);
 
 #endif

@@ -97,6 +97,8 @@ void p2s_trial_cover(struct p2s_trial *t, uint64_t off, uint64_t len);
  * destination keeps what the transfer before left there. */
 int p2s_step_transfer(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t in_off, uint64_t in_len,
                       int poison);
+/* Memory of its own for the trial, freed, made again, and used each time: legs_again.c. */
+int p2s_step_again(struct p2s_trial *t);
 /* Remembers what a window held. */
 void p2s_lane_remember(const struct p2s_lane *lane, uint64_t key, uint64_t seed);
 

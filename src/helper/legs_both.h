@@ -34,6 +34,9 @@ int p2s_both_end(struct p2s_both *x);
 void p2s_both_judge(struct p2s_both *x, int i, struct p2s_mp_shape *shape, const struct p2s_op_answer *reader,
                     const struct p2s_op_answer *writer);
 
+/* legs_order.c: messages both ways, pushed and pulled, for whoever opened the trials. */
+void p2s_message_under_load(struct p2s_both *x);
+
 /* legs_word.c: tearing, in two forms: the accessor stores and the owner looks; the owner stores and the accessor looks through the
  * window. Begin, one or both forms, end. */
 int p2s_tear_begin(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, struct p2s_both *x);

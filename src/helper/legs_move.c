@@ -175,6 +175,8 @@ static int stale_leg(const struct p2s_lane *lane)
 		    !p2s_step_transfer(&t, P2S_BY_LOAD, 0, STALE_BYTES, 0, STALE_BYTES, 0))
 			break;
 	}
+	if (!t.over)
+		p2s_step_again(&t);
 	return p2s_trial_end(&t);
 }
 

@@ -136,6 +136,20 @@ static void message_control(struct p2s_both *x)
 	}
 }
 
+void p2s_message_under_load(struct p2s_both *x)
+{
+	static const struct form loaded[] = {
+		{WHEN_BOTH, MESSAGE_WORDS, SLOT_BYTES, FLAG_OFF, TURNS, 0, 512, 0, 0},
+		{WHEN_BOTH, 512, 2 * PAGE, PAGE + 8, TURNS, 128, 128, 0, 0},
+		{WHEN_PUSH, 64, 512, 0, 0, 0, 256, 1, P2S_LL_SINGLE},
+	};
+
+	for (size_t i = 0; i < sizeof loaded / sizeof loaded[0]; i++)
+		for (int pull = 0; pull < 2; pull++)
+			if (loaded[i].when & (pull ? WHEN_PULL : WHEN_PUSH))
+				message_form(x, &loaded[i], pull, rounds_of(&x->lane[0], &loaded[i]));
+}
+
 int p2s_leg_message(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, int pull, int first)
 {
 	int32_t leg = pull ? P2PSAFE_LEG_MP_PULL : P2PSAFE_LEG_MP_PUSH;

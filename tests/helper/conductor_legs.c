@@ -146,6 +146,57 @@ static void what_went_astray_is_blamed_on_who_sent_it(void **state)
 	}
 }
 
+/* Only where handles are made anew does this driver lose what is stored first. */
+static void memory_made_anew_is_looked_at(void **state)
+{
+	(void)state;
+	play_host(2, "nvlink", "", P2PSAFE_LEVEL_QUICK, 0);
+	for (int32_t m = P2PSAFE_MAPPING_PEER; m <= P2PSAFE_MAPPING_CUMEM; m++) {
+		const struct p2s_lib_leg *l = play_leg(&p, 0, 1, P2PSAFE_LEG_STALE, m);
+
+		if (l != NULL)
+			assert_true(l->verdict == P2PSAFE_VERDICT_OK && l->rounds >= 12 + 8); /* twelve before, two handles of four after */
+	}
+	assert_non_null(play_leg(&p, 0, 1, P2PSAFE_LEG_STALE, P2PSAFE_MAPPING_PEER));
+	play_free(&p);
+}
+
+/* Everything moves at once, and what is wrong only then is seen. */
+static void load_is_put_on_and_looked_through(void **state)
+{
+	(void)state;
+	play_host(3, "nvlink", "", P2PSAFE_LEVEL_STANDARD, 0);
+	for (uint32_t a = 0; a < 3; a++)
+		for (uint32_t b = 0; b < 3; b++)
+			if (a != b) {
+				const struct p2s_lib_leg *copies =
+					leg_is(a, b, P2PSAFE_LEG_LOAD, P2PSAFE_MAPPING_PEER, P2PSAFE_VERDICT_OK, P2PSAFE_DAMAGE_NONE);
+
+				assert_true(copies->bytes > 0 && copies->rounds >= 2 && copies->error_bound_ppb > 0);
+				assert_true(leg_is(a, b, P2PSAFE_LEG_LOAD, CUMEM, P2PSAFE_VERDICT_OK, P2PSAFE_DAMAGE_NONE)->rounds > 0);
+			}
+	play_free(&p);
+	play_host(2, "nvlink", "{\"op\": \"ce_write\", \"effect\": \"zeros\", \"mapping\": \"peer\", \"from\": 1966080, \"to\": "
+	                       "2031616, \"min_bytes\": 2097152, \"max_bytes\": 2097152}",
+	          P2PSAFE_LEVEL_STANDARD, P2PSAFE_FLAG_KEEP_GOING);
+	leg_is(0, 1, P2PSAFE_LEG_LOAD, P2PSAFE_MAPPING_PEER, P2PSAFE_VERDICT_CORRUPT, P2PSAFE_DAMAGE_ZEROS);
+	play_free(&p);
+}
+
+/* Lines of 128 bytes that come in pieces are told, and nothing is vetoed for it. */
+static void torn_lines_are_told_and_judge_nothing(void **state)
+{
+	(void)state;
+	play_host(2, "{\"default\": {\"kind\": \"nvlink\", \"nvlinks\": 4, \"granularity\": 32}}", "", P2PSAFE_LEVEL_QUICK, 0);
+	assert_true(play_has_fact(&p, "TEARING_128"));
+	leg_is(0, 1, P2PSAFE_LEG_MP_PULL, P2PSAFE_MAPPING_PEER, P2PSAFE_VERDICT_OK, P2PSAFE_DAMAGE_NONE);
+	leg_is(0, 1, P2PSAFE_LEG_TEARING_128, CUMEM, P2PSAFE_VERDICT_CORRUPT, P2PSAFE_DAMAGE_TORN);
+	play_free(&p);
+	play_host(2, "{\"default\": {\"kind\": \"nvlink\", \"nvlinks\": 4}}", "", P2PSAFE_LEVEL_QUICK, 0);
+	leg_is(0, 1, P2PSAFE_LEG_TEARING_128, CUMEM, P2PSAFE_VERDICT_OK, P2PSAFE_DAMAGE_NONE);
+	play_free(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +205,9 @@ int main(void)
 		cmocka_unit_test(the_last_bytes_are_met_by_every_engine),
 		cmocka_unit_test(a_payload_that_never_comes_is_dropped_not_reordered),
 		cmocka_unit_test(what_went_astray_is_blamed_on_who_sent_it),
+		cmocka_unit_test(memory_made_anew_is_looked_at),
+		cmocka_unit_test(load_is_put_on_and_looked_through),
+		cmocka_unit_test(torn_lines_are_told_and_judge_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,89 @@
+/* Memory that is unmapped, freed, allocated again and mapped again: whoever keeps a translation or a line of what was there
+ * before shows it. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/word.h"
+#include "helper/legs.h"
+
+#define AGAIN_BYTES (2 * P2S_MIB)
+#define MOVED P2S_MIB
+
+struct handle {
+	int made;
+	int taken;
+	int fd;
+};
+
+static void release(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf)
+{
+	struct p2s_op_request req = {.op = P2S_OP_RELEASE, .buf = buf};
+	struct p2s_op_answer answer;
+
+	if (!atomic_load(&chan->dead))
+		p2s_chan_call(run, chan, &req, &answer);
+}
+
+/* Allocates at the owner and maps at the accessor. Returns 1, or 0 with the trial over. */
+static int make(struct p2s_trial *t, struct p2s_lane *lane, struct handle *h)
+{
+	struct p2s_run *run = lane->run;
+	struct p2s_op_request alloc = {.op = P2S_OP_ALLOC,
+	                               .buf = lane->win_own,
+	                               .len = AGAIN_BYTES,
+	                               .mode = lane->m == P2S_M_CUMEM ? P2S_ALLOC_CUMEM : P2S_ALLOC_PLAIN};
+	struct p2s_op_request export = {
+		.op = P2S_OP_EXPORT, .buf = lane->win_own, .mode = (uint32_t)p2s_mapping_word[lane->m]};
+	struct p2s_op_request import = {.op = P2S_OP_IMPORT, .buf = lane->win_acc, .mode = export.mode};
+	static const struct p2s_judgement full = {.verdict = P2PSAFE_VERDICT_UNTESTED, .note = "no memory for a handle of its own"};
+	struct p2s_op_answer answer;
+
+	if (p2s_chan_call(run, lane->own, &alloc, &answer) != P2S_RC_OK)
+		return answer.rc == P2S_RC_ERROR && answer.cuda_error == 2 /* OUT_OF_MEMORY */ ? p2s_trial_judged(t, &full)
+		                                                                               : p2s_trial_fail(t, lane->own, &answer);
+	h->made = 1;
+	import.len = answer.value;
+	if (lane->m == P2S_M_PEER)
+		return 1;
+	p2s_chan_post(run, lane->own, &export, -1);
+	if (p2s_chan_wait(run, lane->own, &answer, &h->fd) != P2S_RC_OK)
+		return p2s_trial_fail(t, lane->own, &answer);
+	import.handle_len = answer.handle_len;
+	memcpy(import.handle, answer.handle, sizeof import.handle);
+	p2s_chan_post(run, lane->acc, &import, h->fd);
+	if (p2s_chan_wait(run, lane->acc, &answer, NULL) != P2S_RC_OK)
+		return p2s_trial_fail(t, lane->acc, &answer);
+	h->taken = 1;
+	return 1;
+}
+
+int p2s_step_again(struct p2s_trial *t)
+{
+	static const enum p2s_engine engines[] = {P2S_BY_STORE, P2S_BY_LOAD, P2S_BY_CE_WRITE, P2S_BY_CE_READ};
+	const struct p2s_lane *whole = t->lane;
+	struct p2s_lane lane = *whole;
+
+	lane.win_own = P2S_BUF(lane.b, P2S_B_AGAIN);
+	lane.win_acc = lane.m == P2S_M_PEER ? lane.win_own : P2S_BUF(lane.b, P2S_B_IN_AGAIN);
+	lane.bytes = AGAIN_BYTES;
+	if (lane.own == lane.acc)
+		return 1;
+	t->lane = &lane;
+	for (int cycle = 0; cycle < 2 && !t->over; cycle++) {
+		struct handle h = {.fd = -1};
+
+		if (make(t, &lane, &h))
+			for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
+				if (!p2s_step_transfer(t, engines[i], 0, MOVED, 0, MOVED, i == 0))
+					break;
+		if (h.fd >= 0)
+			close(h.fd);
+		if (h.taken)
+			release(lane.run, lane.acc, lane.win_acc);
+		if (h.made)
+			release(lane.run, lane.own, lane.win_own);
+	}
+	t->lane = whole;
+	return !t->over;
+}
