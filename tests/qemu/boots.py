@@ -21,6 +21,7 @@ class Boot:
     switch_acs: bool = True  # downstream ports of switches have the capability
     redirects: bool = True  # the kernel turned ACS redirection on, wherever there is the capability
     links: str = ""  # LAB_LINKS of devices.c
+    guest: bool = False  # the machine tells that it is virtual
     in_ci: bool = False
 
 

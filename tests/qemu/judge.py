@@ -4,6 +4,8 @@ The witnesses are the kernel log, lspci (its own walk over bridges and configura
 Nothing here comes from the program under test.
 """
 
+import re
+
 import kernel_says
 
 STATES = {"none": "none", "identity": "identity", "DMA": "translated", "DMA-FQ": "translated"}
@@ -24,6 +26,11 @@ class Checks:
             self.lines.append(what)
 
 
+def took_ms(look):
+    """Milliseconds of the program's own count; 0 without a report."""
+    return look.report["timing_ms"]["total"] if look is not None and look.report is not None else 0
+
+
 def differences(boot, step, look):
     """What is wrong with one look, as lines for people; none when all is right."""
     checks = Checks()
@@ -35,8 +42,12 @@ def differences(boot, step, look):
     check_gpus(checks, look.report, says)
     check_iommu(checks, look.report, says)
     check_log(checks, boot, step, look.report, says)
+    check_hops(checks, step, look.report, says)
     if step not in ("unbound", "user", "mixed"):
-        check_paths(checks, boot, look.report, says)
+        check_paths(checks, look.report, says)
+        check_acs(checks, boot, look.report, says)
+    if step == "user":
+        checks.equal("bridges blamed without the right to read them", {}, blamed(look.report, "bridge"))
     return checks.lines
 
 
@@ -101,7 +112,7 @@ def check_iommu(checks, report, says):
             checks.true(f"evidence {source}: {evidence.get(source)}", evidence.get(source, "").startswith(gpu.type))
 
 
-def check_paths(checks, boot, report, says):
+def check_paths(checks, report, says):
     """Every directed pair, with the class that lspci's bridges give."""
     found = {(pair["src"], pair["dst"]): pair for pair in report["pairs"]}
     checks.equal("pairs", sorted(pairs(says)), sorted(found))
@@ -133,3 +144,39 @@ def check_log(checks, boot, step, report, says):
             checks.true(f"the window is not named: {texts}", all(place in text for text in texts))
         else:
             checks.true(f"a window is named: {texts}", not any(" of BAR " in text for text in texts))
+
+
+def blamed(report, what):
+    """{address: control word} of the bridges that findings about ACS name."""
+    texts = [line["text"] for finding in report["findings"] if finding["code"] == "ACS_REDIRECT" for line in finding["evidence"]]
+    found = re.findall(rf"ACS control 0x([0-9a-f]+) of {what} (\S+) ", "\n".join(texts))
+    return {address: int(word, 16) for word, address in found}
+
+
+def check_acs(checks, boot, report, says):
+    """Redirecting ports below a shared bridge are named with their control word as lspci reads it, and no others. Root ports are
+    named only where an AMD host translates and the GPUs share no bridge. In a guest the bridges are not the real ones."""
+    below, roots = kernel_says.redirecting(says)
+    amd = boot.iommu in ("amd", "none")  # the processor that machine.IOMMUS gives
+    translated = all(STATES[gpu.type] == "translated" for gpu in says.gpus.values())
+    checks.equal("bridges that redirect", {} if boot.guest else below, blamed(report, "bridge"))
+    checks.equal("root ports that redirect", roots if amd and translated and not boot.guest and not below else {},
+                 blamed(report, "root port"))
+
+
+def hop_word(flags, unread):
+    """A capability or control register as the report writes it."""
+    if unread:
+        return None
+    return "none" if flags is None else f"{kernel_says.acs_word(flags):#06x}"
+
+
+def check_hops(checks, step, report, says):
+    """Every bridge above each GPU with its ACS registers as lspci reads them; unread without privilege, never "none"."""
+    for gpu in report["gpus"]:
+        hops = gpu["path"]
+        checks.equal(f"{gpu['bdf']} path", says.bridges.get(gpu["bdf"]), [hop["bdf"] for hop in hops])
+        for hop in hops[:-1]:
+            port = says.ports[hop["bdf"]]
+            for key, flags in (("acs_cap", port.capability), ("acs_ctl", port.control)):
+                checks.equal(f"{hop['bdf']} {key}", hop_word(flags, step == "user"), hop[key])

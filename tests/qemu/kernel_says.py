@@ -4,6 +4,12 @@ import dataclasses
 import re
 
 REDIRECTS = ("ReqRedir", "CmpltRedir")  # lspci's words for Request and Completion Redirect
+ACS_BITS = ("SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl", "DirectTrans")  # bit 0 first
+
+
+def acs_word(flags):
+    """The register that lspci spelt out."""
+    return sum(1 << bit for bit, word in enumerate(ACS_BITS) if flags[word])
 
 
 @dataclasses.dataclass
@@ -27,6 +33,9 @@ class Port:
 
     def redirects(self):
         return self.control is not None and any(self.control[word] for word in REDIRECTS)
+
+    def control_word(self):
+        return acs_word(self.control)
 
 
 @dataclasses.dataclass
@@ -120,14 +129,38 @@ def bridges_of(text):
     return found
 
 
+def shared_bridges(says, a, b):
+    """How many bridges two GPUs have in common, counted from the root port."""
+    up, down = says.bridges[a], says.bridges[b]
+    common = 0
+    while up[common] == down[common]:
+        common += 1
+    return common
+
+
+def redirecting(says):
+    """({port: control word} below a shared bridge, {root port: control word} where GPUs share none), of those that redirect."""
+    below, roots = {}, {}
+    for a in says.gpus:
+        for b in says.gpus:
+            if a == b:
+                continue
+            common = shared_bridges(says, a, b)
+            for address in says.bridges[a][common:-1]:
+                port = says.ports[address]
+                if port.redirects() and common > 0:
+                    below[address] = port.control_word()
+                elif port.redirects() and address == says.bridges[a][0]:
+                    roots[address] = port.control_word()
+    return below, roots
+
+
 def path(says, a, b):
     """The path class of two GPUs, from lspci's bridges and the NUMA nodes."""
     up, down = says.bridges[a], says.bridges[b]
     if up[0].rsplit(":", 1)[0] != down[0].rsplit(":", 1)[0]:  # root ports on different root buses
         return "NODE" if says.gpus[a].node == says.gpus[b].node else "SYS"
-    common = 0
-    while up[common] == down[common]:
-        common += 1
+    common = shared_bridges(says, a, b)
     if common == 0:
         return "PHB"
     # The last common bridge is a switch's upstream port; a lone switch has a downstream port and the GPU below it.

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,8 @@ import initramfs
 import machine
 from kernel import Missing
 
-SECONDS = 120  # per start; a machine with both processors busy needs a third of it
+CPU_SECONDS = 120  # of QEMU per start, which needs 10 to 30: a boot that hangs in a loop ends, one on a busy machine goes on
+SECONDS = 420  # of the clock, for a boot that hangs idle
 TRIES = 2  # an emulated boot may stall; a wrong answer is never tried again
 QEMU = "qemu-system-x86_64"
 FIRST_UNFIT_AMD = 10  # from this QEMU on, Linux 6.1 does not start with its AMD IOMMU under TCG
@@ -70,13 +72,16 @@ def check_tools(boot, devices):
 def run_qemu(command, environment):
     """The console's text; the guest and all it started are gone afterwards."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               env=environment, start_new_session=True)
+                               env=environment, start_new_session=True,
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5)))
     try:
         out, _ = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         out, _ = process.communicate()
         out += b"\n(ended after %d s)\n" % SECONDS
+    if process.returncode != 0:
+        out += b"\n(QEMU ended with %d)\n" % process.returncode
     lines = out.decode("utf-8", "replace").replace("\r", "").splitlines()
     return "\n".join(line for line in lines if "TCG doesn't support requested feature" not in line)
 

@@ -5,6 +5,10 @@ GPUS = 4
 LINK = "x-speed=16,x-width=16"
 ENDPOINT = "fakegpu,dma_mask=0xffffffffffffffff"
 
+# What keeps a kernel and a program from seeing that this is a guest: no hypervisor bit, firmware tables of nobody in particular.
+BARE_CPU = ",-hypervisor"
+BARE_TABLES = ("type=0,vendor=Lab", "type=1,manufacturer=Lab,product=Machine", "type=2,manufacturer=Lab", "type=3,manufacturer=Lab")
+
 IOMMUS = {
     "none": ([], "EPYC"),
     "amd": (["amd-iommu"], "EPYC"),
@@ -101,7 +105,10 @@ def cpus_and_nodes(topology):
 def arguments(boot, vmlinuz, initrd, out):
     """Everything behind the program's name. One thread: with several, TCG was seen to break early boots."""
     iommu, cpu = IOMMUS[boot.iommu]
+    cpu += "" if boot.guest else BARE_CPU
     args = ["-accel", "tcg,thread=single", "-machine", "q35", "-cpu", cpu, "-m", f"{MEMORY_MB}M"]
+    for table in () if boot.guest else BARE_TABLES:
+        args += ["-smbios", table]
     args += ["-nodefaults", "-display", "none", "-no-reboot", "-no-user-config"]
     args += ["-chardev", "stdio,id=con,signal=off", "-serial", "chardev:con", "-serial", f"file:{out}"]
     args += ["-kernel", str(vmlinuz), "-initrd", str(initrd)]

@@ -37,16 +37,23 @@ def witnesses(driver="nvidia", kind="DMA-FQ", sign="+"):
                               for i, address in enumerate(GPUS)),
         "bridges.txt": "\n".join(f"0000:00:02.0/01:00.0/02:0{i}.0/{address[5:]} 0302: 10de:2330 (rev a1)"
                                  for i, address in enumerate(GPUS)),
-        "lspci.txt": "\n\n".join([BARE] + ports + gpus) + "\n",
+        "lspci.txt": "\n\n".join([PORT.format(address="0000:00:02.0", sign=sign), BARE] + ports + gpus) + "\n",
         "dmesg.txt": "\n".join(log),
         "kernel.txt": "6.1.0-57-amd64\n",
     }
 
 
+def path_of(i, address):
+    """The hops of one GPU: a root port, an upstream port without ACS, a downstream port that redirects, itself."""
+    ports = [("0000:00:02.0", "0x005f", "0x001d"), ("0000:01:00.0", "none", "none"), (f"0000:02:0{i}.0", "0x005f", "0x001d")]
+    hops = [{"bdf": bdf, "acs_cap": capability, "acs_ctl": control} for bdf, capability, control in ports]
+    return hops + [{"bdf": address, "acs_cap": None, "acs_ctl": None}]
+
+
 def answer(driver="nvidia", kind="DMA-FQ"):
     """What the program has to say there."""
     gpus = [{"bdf": address, "driver": driver, "domain_type": kind, "numa_node": None, "bar1_bytes": 64 << 20,
-             "ours": True, "state": "unknown"} for address in GPUS]
+             "ours": True, "state": "unknown", "path": path_of(i, address)} for i, address in enumerate(GPUS)]
     pairs = [{"src": a, "dst": b, "path": "PIX", "nccl_path": "PIX", "verdict": "UNTESTED"}
              for a in GPUS for b in GPUS if a != b]
     evidence = [{"source": f"/sys/bus/pci/devices/{address}/iommu_group/type", "text": kind} for address in GPUS]
@@ -57,7 +64,9 @@ def answer(driver="nvidia", kind="DMA-FQ"):
         "gpus": gpus,
         "pairs": pairs,
         "decision": {"consumers": {"nccl_p2p": {"allowed": False}}},
-        "findings": [],
+        "findings": [{"code": "ACS_REDIRECT", "subject": address, "evidence": [
+            {"source": "configuration space", "text": f"ACS control 0x001d of bridge 0000:02:0{i}.0 (request redirect)"}]}
+            for i, address in enumerate(GPUS)],
     }
 
 
@@ -105,6 +114,14 @@ class Wrong(unittest.TestCase):
         self.change("gpus", 3, "numa_node", value=0)
         self.change("gpus", 3, "bar1_bytes", value=0)
         self.change("gpus", value=answer()["gpus"][:3])
+        self.change("gpus", 2, "path", value=[])
+        self.change("gpus", 2, "path", 1, "acs_ctl", value=None)
+        self.change("gpus", 2, "path", 1, "acs_cap", value="0x0000")
+        self.change("gpus", 2, "path", 2, "acs_ctl", value="0x0000")
+        self.change("gpus", 2, "path", 2, "acs_ctl", value="none")
+        self.change("findings", value=[])
+        self.change("findings", value=answer()["findings"] + [{"code": "IOMMU_FAULT_LOGGED", "subject": GPUS[0], "evidence": []}])
+        self.change("findings", 1, "evidence", 0, "text", value="ACS control 0x000c of bridge 0000:02:01.0 (request redirect)")
         self.change("pairs", value=[])
         self.change("pairs", 5, "path", value="PHB")
         self.change("pairs", 5, "nccl_path", value="SYS")
