@@ -174,8 +174,8 @@ static void take_device(struct gather *g, const char *address, const char *place
 	}
 }
 
-/* "…/devices/pci0000:40/0000:40:01.0/0000:41:00.0": every part after the root bus is a device. Without the link the GPU stands
- * alone. */
+/* ".../devices/pci0000:40/0000:40:01.0/0000:41:00.0": every part after the root bus is a device. Without the link the GPU
+ * stands alone. */
 static void take_path(struct gather *g, const char *address)
 {
 	char path[256], link[1024], place[360] = "", *save = NULL;
