@@ -178,12 +178,12 @@ static void results(const struct script *s, const struct p2s_lib_run *run, const
 		struct p2s_lib_gpu_out g = {.index = i, .state = P2PSAFE_GPU_STATE_READY, .ordinal = (int32_t)i, .minor = (int32_t)i,
 		                            .cc_major = 9, .memory_bytes = UINT64_C(1) << 37};
 
-		if (run->mode == P2S_MODE_PROBE) {
+		if (run->mode != P2S_MODE_TEST) {
 			struct p2s_lib_gpu_out minor = {.index = i, .ordinal = -1, .minor = (int32_t)i};
 
 			say(p2s_id_lib_gpu_out, &minor, -1);
 		}
-		if (!test[i] || run->mode == P2S_MODE_PROBE)
+		if (!test[i] || run->mode != P2S_MODE_TEST)
 			continue;
 		snprintf(g.uuid, sizeof g.uuid, "GPU-0000000%u-0000-0000-0000-000000000000", i % 10);
 		snprintf(g.name, sizeof g.name, "Fake %u", i);
