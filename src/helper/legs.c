@@ -369,6 +369,8 @@ void p2s_trial_cover(struct p2s_trial *t, uint64_t off, uint64_t len)
 	t->out.coverage_bytes = 0;
 	for (size_t i = 0; i < kept; i++)
 		t->out.coverage_bytes += t->span[i].end - t->span[i].begin;
+	if (t->out.coverage_bytes < t->reach)
+		t->out.coverage_bytes = t->reach;
 }
 
 int p2s_step_move(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t seed)

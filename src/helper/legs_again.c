@@ -63,6 +63,8 @@ int p2s_step_again(struct p2s_trial *t)
 	static const enum p2s_engine engines[] = {P2S_BY_STORE, P2S_BY_LOAD, P2S_BY_CE_WRITE, P2S_BY_CE_READ};
 	const struct p2s_lane *whole = t->lane;
 	struct p2s_lane lane = *whole;
+	/* The second handle is the one that gets what the first gave back. */
+	const int cycles = 2;
 
 	lane.win_own = P2S_BUF(lane.b, P2S_B_AGAIN);
 	lane.win_acc = lane.m == P2S_M_PEER ? lane.win_own : P2S_BUF(lane.b, P2S_B_IN_AGAIN);
@@ -70,7 +72,7 @@ int p2s_step_again(struct p2s_trial *t)
 	if (lane.own == lane.acc)
 		return 1;
 	t->lane = &lane;
-	for (int cycle = 0; cycle < 2 && !t->over; cycle++) {
+	for (int cycle = 0; cycle < cycles && !t->over; cycle++) {
 		struct handle h = {.fd = -1};
 
 		if (make(t, &lane, &h))

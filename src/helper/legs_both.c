@@ -162,6 +162,7 @@ void p2s_both_judge(struct p2s_both *x, int i, struct p2s_mp_shape *shape, const
 	struct p2s_role_result reader, writer;
 	struct p2s_judgement j;
 	struct p2s_expect e;
+	uint64_t touched;
 
 	p2s_duo_role(reader_answer, 1, &reader);
 	if (writer_answer != NULL)
@@ -174,8 +175,11 @@ void p2s_both_judge(struct p2s_both *x, int i, struct p2s_mp_shape *shape, const
 		shape->owner_good = payload_came(x, i, shape, &reader);
 	p2s_judge_mp(&e, shape, writer_answer != NULL ? &writer : NULL, &reader, &j);
 	t->out.rounds += reader.rounds_done;
-	t->out.bytes += reader.rounds_done * (shape->words + (shape->own_flags ? 0 : 1)) * 8;
-	t->reach = reader.rounds_done * (shape->words + 1) * 8 > t->reach ? reader.rounds_done * (shape->words + 1) * 8 : t->reach;
-	t->out.coverage_bytes = t->reach; /* slots of variants lie over each other: what the largest of them touched */
+	touched = reader.rounds_done * (shape->words + (shape->own_flags ? 0 : 1)) * 8;
+	t->out.bytes += touched;
+	/* Slots of several forms lie over each other: what the largest of them touched. */
+	t->reach = touched > t->reach ? touched : t->reach;
+	if (t->out.coverage_bytes < t->reach)
+		t->out.coverage_bytes = t->reach;
 	p2s_trial_judged(t, &j);
 }
