@@ -62,7 +62,8 @@ static int64_t common_move(const struct p2s_expect *e, const struct p2s_sample *
 	return best;
 }
 
-/* The one power of two by which the offsets of all moved words differ from where they belong; 0 none. */
+/* The one power of two by which the offsets of all moved words differ from where they belong, in a transfer that wrote to both
+ * places: what is smaller was moved, for all that can be seen. 0 none. */
 static uint64_t common_bit(const struct p2s_expect *e, const struct p2s_sample *samples, size_t count)
 {
 	uint64_t bit = 0;
@@ -73,7 +74,8 @@ static uint64_t common_bit(const struct p2s_expect *e, const struct p2s_sample *
 
 		if (m == 0)
 			continue;
-		if (!is_power(x) || (bit != 0 && bit != x))
+		if (!is_power(x) || (bit != 0 && bit != x) || e->in_end - e->in_begin <= x || samples[i].offset < e->in_begin ||
+		    samples[i].offset >= e->in_end)
 			return 0;
 		bit = x;
 	}
