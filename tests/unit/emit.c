@@ -35,6 +35,28 @@ static void nothing_is_emitted_where_everything_is_proven(void **state)
 	p2s_model_free(&m);
 }
 
+/* Lines that come in pieces cost one protocol, not a permission; who is vetoed needs no more. */
+static void torn_lines_cost_one_protocol(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	judged(&m, 2, P2PSAFE_VERDICT_OK);
+	assert_true(p2s_model_find(&m, "TEARING_128", P2PSAFE_SEVERITY_WARNING, P2PSAFE_CONFIDENCE_HIGH, 0, 1, "test", "lines"));
+	assert_int_equal(p2s_emit_settings(&m, 0), 1);
+	assert_int_equal(m.setting_count, 1);
+	assert_non_null(setting(&m, "NCCL_PROTO"));
+	assert_string_equal(setting(&m, "NCCL_PROTO")->value, "^LL128");
+	assert_int_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].allowed, 1);
+	assert_string_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].enforced_by[0], "");
+	p2s_model_free(&m);
+	judged(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	assert_true(p2s_model_find(&m, "TEARING_128", P2PSAFE_SEVERITY_WARNING, P2PSAFE_CONFIDENCE_HIGH, 0, 1, "test", "lines"));
+	assert_int_equal(p2s_emit_settings(&m, 0), 1);
+	assert_null(setting(&m, "NCCL_PROTO"));
+	p2s_model_free(&m);
+}
+
 /* A switch that works by presence must never be set, and nothing may give permission. */
 static void a_veto_never_permits(void **state)
 {
@@ -196,6 +218,7 @@ static void hostile_reports(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_emitted_where_everything_is_proven),
+									   cmocka_unit_test(torn_lines_cost_one_protocol),
 									   cmocka_unit_test(a_veto_never_permits),
 									   cmocka_unit_test(text_forms),
 									   cmocka_unit_test(quoting),

@@ -4,7 +4,7 @@
 #include "emit/emit.h"
 #include "rules/rules.h"
 
-enum when { ALWAYS, FABRIC };
+enum when { ALWAYS, FABRIC, LINES };
 
 struct row {
 	int32_t consumer;
@@ -27,6 +27,15 @@ static int32_t is_fabric(const struct p2s_model *m)
 {
 	for (size_t i = 0; i < m->finding_count; i++)
 		if (strncmp(m->findings[i].code, "NVLINK_FABRIC", 13) == 0)
+			return 1;
+	return 0;
+}
+
+/* A pair whose lines of 128 bytes come in pieces. */
+static int32_t tears_lines(const struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->finding_count; i++)
+		if (strcmp(m->findings[i].code, "TEARING_128") == 0)
 			return 1;
 	return 0;
 }
@@ -70,9 +79,13 @@ int32_t p2s_emit_settings(struct p2s_model *m, int32_t pass_untested)
 	m->setting_count = 0;
 	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
 		memset(m->consumers[c].enforced_by, 0, sizeof m->consumers[c].enforced_by);
-	for (size_t i = 0; i < sizeof table / sizeof table[0] && ok; i++)
-		if (p2s_rules_vetoed(m, table[i].consumer, pass_untested))
+	for (size_t i = 0; i < sizeof table / sizeof table[0] && ok; i++) {
+		int32_t vetoed = p2s_rules_vetoed(m, table[i].consumer, pass_untested);
+
+		/* LINES: takes one protocol away from whoever is allowed; who is vetoed needs no more. */
+		if (table[i].when == LINES ? !vetoed && tears_lines(m) : vetoed)
 			ok = emit(m, &table[i]);
+	}
 	return ok;
 }
 
