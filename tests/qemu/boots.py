@@ -29,7 +29,7 @@ PHB = frozenset({"PHB"})
 PIX = frozenset({"PIX"})
 FAR = frozenset({"NODE", "SYS"})
 LOOK = ("unbound", "bound")
-NO_REDIRECT = "pci=disable_acs_redir=0000:02:00.0;0000:02:01.0;0000:02:02.0;0000:02:03.0"
+NO_REDIRECT = "pci=disable_acs_redir=0000:00:02.0;0000:02:00.0;0000:02:01.0;0000:02:02.0;0000:02:03.0"
 
 BOOTS = (
     # Many states in one boot: translated, seen without privilege, one identity GPU among the others, real faults, ACS cleared.

@@ -148,14 +148,15 @@ def check_log(checks, boot, step, report, says):
 
 def blamed(report, what):
     """{address: control word} of the bridges that findings about ACS name."""
-    texts = [line["text"] for finding in report["findings"] if finding["code"] == "ACS_REDIRECT" for line in finding["evidence"]]
+    findings = [finding for finding in report["findings"] if finding["code"] == "ACS_REDIRECT"]
+    texts = [line["text"] for finding in findings for line in finding["evidence"]]
     found = re.findall(rf"ACS control 0x([0-9a-f]+) of {what} (\S+) ", "\n".join(texts))
     return {address: int(word, 16) for word, address in found}
 
 
 def check_acs(checks, boot, report, says):
-    """Redirecting ports below a shared bridge are named with their control word as lspci reads it, and no others. Root ports are
-    named only where an AMD host translates and the GPUs share no bridge. In a guest the bridges are not the real ones."""
+    """Redirecting ports below a shared bridge are named with their control word as lspci reads it, and no others. Root ports
+    are named only where an AMD host translates and the GPUs share no bridge. In a guest the bridges are not the real ones."""
     below, roots = kernel_says.redirecting(says)
     amd = boot.iommu in ("amd", "none")  # the processor that machine.IOMMUS gives
     translated = all(STATES[gpu.type] == "translated" for gpu in says.gpus.values())

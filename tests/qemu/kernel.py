@@ -75,7 +75,8 @@ def fetch(folder=FOLDER, package=None):
         return have[release]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        done = subprocess.run([tool("apt-get"), "download", "-qq", name], cwd=scratch, capture_output=True, text=True, check=False)
+        done = subprocess.run([tool("apt-get"), "download", "-qq", name], cwd=scratch, capture_output=True, text=True,
+                              check=False)
         debs = list(pathlib.Path(scratch).glob("*.deb"))
         if done.returncode != 0 or not debs:
             why = done.stderr.strip().splitlines()

@@ -1,13 +1,14 @@
-"""The emulated machines: PCI tree, NUMA nodes and IOMMU as arguments of qemu-system-x86_64. Devices fake* come from devices.c."""
+"""The emulated machines: PCI tree, NUMA nodes and IOMMU as arguments of QEMU. Devices fake* come from devices.c."""
 
 MEMORY_MB = 512
 GPUS = 4
 LINK = "x-speed=16,x-width=16"
 ENDPOINT = "fakegpu,dma_mask=0xffffffffffffffff"
 
-# What keeps a kernel and a program from seeing that this is a guest: no hypervisor bit, firmware tables of nobody in particular.
+# What keeps a kernel and a program from seeing that this is a guest: no hypervisor bit, firmware tables of nobody known.
 BARE_CPU = ",-hypervisor"
-BARE_TABLES = ("type=0,vendor=Lab", "type=1,manufacturer=Lab,product=Machine", "type=2,manufacturer=Lab", "type=3,manufacturer=Lab")
+BARE_TABLES = ("type=0,vendor=Lab", "type=1,manufacturer=Lab,product=Machine", "type=2,manufacturer=Lab",
+               "type=3,manufacturer=Lab")
 
 IOMMUS = {
     "none": ([], "EPYC"),

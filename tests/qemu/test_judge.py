@@ -120,7 +120,8 @@ class Wrong(unittest.TestCase):
         self.change("gpus", 2, "path", 2, "acs_ctl", value="0x0000")
         self.change("gpus", 2, "path", 2, "acs_ctl", value="none")
         self.change("findings", value=[])
-        self.change("findings", value=answer()["findings"] + [{"code": "IOMMU_FAULT_LOGGED", "subject": GPUS[0], "evidence": []}])
+        invented = {"code": "IOMMU_FAULT_LOGGED", "subject": GPUS[0], "evidence": []}
+        self.change("findings", value=answer()["findings"] + [invented])
         self.change("findings", 1, "evidence", 0, "text", value="ACS control 0x000c of bridge 0000:02:01.0 (request redirect)")
         self.change("pairs", value=[])
         self.change("pairs", 5, "path", value="PHB")
@@ -156,7 +157,8 @@ class Words(unittest.TestCase):
 
     def test_paths(self):
         steps = {
-            "PIX": (["0000:00:02.0", "0000:01:00.0", "0000:02:00.0", "a"], ["0000:00:02.0", "0000:01:00.0", "0000:02:01.0", "b"]),
+            "PIX": (["0000:00:02.0", "0000:01:00.0", "0000:02:00.0", "a"],
+                    ["0000:00:02.0", "0000:01:00.0", "0000:02:01.0", "b"]),
             "PXB": (["0000:00:02.0", "0000:01:00.0", "0000:02:00.0", "a"],
                     ["0000:00:02.0", "0000:01:00.0", "0000:02:01.0", "0000:05:00.0", "0000:06:00.0", "b"]),
             "PHB": (["0000:00:02.0", "a"], ["0000:00:03.0", "b"]),

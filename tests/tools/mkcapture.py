@@ -16,8 +16,9 @@ import sys
 import tarfile
 import tempfile
 
-ATTRIBUTES = ("vendor", "device", "class", "subsystem_vendor", "subsystem_device", "uevent", "numa_node", "resource", "power_state",
-              "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "dma_mask_bits", "boot_vga")
+ATTRIBUTES = ("vendor", "device", "class", "subsystem_vendor", "subsystem_device", "uevent", "numa_node", "resource",
+              "power_state", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width",
+              "dma_mask_bits", "boot_vga")
 BRIDGE_ATTRIBUTES = ("config", "secondary_bus_number", "subordinate_bus_number")
 FILES = ("dmesg.txt", "proc/cmdline", "proc/version", "sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name",
          "sys/class/dmi/id/bios_version")
