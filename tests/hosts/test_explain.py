@@ -111,7 +111,7 @@ class Explain(Program):
 
 class Gather(Program):
     def gathered(self, host):
-        folder = self.scratch / "gathered"
+        folder = self.scratch / ("gathered-" + host.name)
         code, out, err = self.run_program("gather", folder, "--host", host)
         self.assertEqual((code, err), (0, ""))
         self.assertIn(str(folder), out)
