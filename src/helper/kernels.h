@@ -94,6 +94,7 @@
 #define P2S_WIDE_BARE 4
 #define P2S_WIDE_WARM 8
 enum { P2S_LL_SINGLE = 0, P2S_LL_PAIR = 1, P2S_LL_LINE = 2 };
+#define P2S_SIM_GO_NS (4 * P2S_GO_NS) /* the twins' own: their clock stands still while they have no CPU */
 #define P2S_TEAR_POISON UINT64_C(0x00fe000000000000)
 
 struct p2s_sample {

@@ -45,7 +45,7 @@ int sim_role_go(struct sim_role *r)
 	while (!__atomic_load_n(&r->ctl->go.word, __ATOMIC_ACQUIRE)) {
 		if (sim_role_aborted(r))
 			return 0;
-		if (sim_now() - start > P2S_GO_NS) {
+		if (sim_now() - start > P2S_SIM_GO_NS) {
 			r->result.status = P2S_ROLE_NO_GO;
 			return 0;
 		}
