@@ -127,7 +127,7 @@ void twin_wide_cases(struct twin *t)
 	q = wide(0, 64, 4, 56, 64);
 	q.buf = 0;
 	q.off = 0;
-	q.timeout_ns = UINT64_C(4000000000);
+	q.timeout_ns = UINT64_C(16000000000); /* the twin waits longer for go */
 	if (twin_ask_go(t, &q, 0, "wide without go")) {
 		twin_compare_role(t, READER, "wide without go");
 		twin_expect(t, twin_role(t, TWIN_REAL, READER).status == P2S_ROLE_NO_GO, "wide without go", 0);
