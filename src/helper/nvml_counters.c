@@ -5,7 +5,9 @@
 
 #include "ipc/proto.h"
 
-#define LINK_COUNTERS 4 /* nvmlNvLinkErrorCounter_t: replay, recovery, CRC of flits, CRC of data */
+/* nvmlNvLinkErrorCounter_t: replay, recovery, CRC of flits. The next two (data CRC, data ECC) count what the link corrected: they rose
+ * by 66 to 140 in each standard test of a healthy pair (measured on 2x H200, driver 580.159, while these three stayed 0). */
+#define LINK_COUNTERS 3
 #define FIELD_FIRST 161 /* NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, _RECOVERY, _CRC: of the link in scope */
 #define FIELD_COUNT 3
 #define TYPE_UNSIGNED_INT 1
