@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "helper/roles.h"
 #include "helper/worker.h"
@@ -60,6 +61,8 @@ static int worker(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	struct rlimit files;
+
 	if (argc < 2)
 		return usage();
 	if (strcmp(argv[1], "worker") == 0)
@@ -68,8 +71,14 @@ int main(int argc, char **argv)
 		return p2s_nvml_worker_main(SIDE_FD, argv[3]);
 	if (argc != 2)
 		return usage();
-	if (strcmp(argv[1], "conductor") == 0)
+	if (strcmp(argv[1], "conductor") == 0) {
+		/* The caller's soft limit suits the caller; a driver opens dozens of files per GPU. The hard limit stays. */
+		if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+			files.rlim_cur = files.rlim_max;
+			(void)setrlimit(RLIMIT_NOFILE, &files);
+		}
 		return p2s_conductor_main();
+	}
 	if (strcmp(argv[1], "host") == 0)
 		return p2s_host_worker_main(SIDE_FD);
 	if (strcmp(argv[1], "nvml") == 0)

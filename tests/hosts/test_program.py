@@ -9,6 +9,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,16 @@ class Program(unittest.TestCase):
         done = subprocess.run([PROGRAM, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
                               env=self.environment(extra), timeout=120)
         return done.returncode, done.stdout, done.stderr
+
+
+class Limits(Program):
+    def test_few_descriptors_of_the_caller_are_not_the_helpers(self):
+        """A shell's soft limit is often low; the hard one is what counts for the helper."""
+        command = [PROGRAM, "test", "--level", "quick", "--no-measure", "--host", HEALTHY]
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120,
+                              env=self.environment({}), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, hard)))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
 
 
 class Usage(Program):
