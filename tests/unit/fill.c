@@ -51,6 +51,53 @@ static void a_leg_must_make_sense(void **state)
 	p2s_model_free(&m);
 }
 
+static int32_t measure(struct p2s_model *m, uint32_t src, uint32_t dst, int32_t kind, uint64_t value, uint64_t bytes)
+{
+	struct p2s_lib_measure q = {.src = src, .dst = dst, .kind = kind, .value = value, .bytes = bytes};
+
+	return p2s_fill_measure(m, &q);
+}
+
+/* Rows are kept in order of their size; of two directions the staged pair gets the slower. */
+static void measured_rows(void **state)
+{
+	struct p2s_model m;
+	const struct p2s_size_row *r;
+
+	(void)state;
+	unit_model(&m, 2, 0);
+	assert_int_equal(measure(&m, 0, 1, P2S_MEASURE_SIZE, 900, 65536), 1);
+	assert_int_equal(measure(&m, 0, 1, P2S_MEASURE_SIZE, 100, 4096), 1);
+	assert_int_equal(measure(&m, 0, 1, P2S_MEASURE_SIZE_NS, 40, 4096), 1);
+	assert_int_equal(measure(&m, 0, 1, P2S_MEASURE_STAGED, 80, 4096), 1);
+	assert_int_equal(measure(&m, 1, 0, P2S_MEASURE_STAGED, 70, 4096), 1);
+	assert_int_equal(measure(&m, 1, 0, P2S_MEASURE_STAGED_NS, 9000, 4096), 1);
+	assert_int_equal(measure(&m, 0, 1, P2S_MEASURE_STAGED_NS, 8000, 4096), 1);
+	assert_int_equal(measure(&m, 0, 1, P2S_MEASURE_LOAD_NS, 8000, 4096), -1); /* not a row */
+	assert_int_equal(measure(&m, 0, 1, P2S_MEASURE_SIZE, 8000, 0), -1);       /* nothing but rows */
+	assert_int_equal(measure(&m, 0, 0, P2S_MEASURE_CE_WRITE, 1, 0), -1);
+	assert_int_equal(measure(&m, 0, 2, P2S_MEASURE_CE_WRITE, 1, 0), -1);
+	r = m.pairs[0].sizes;
+	assert_int_equal(m.pairs[0].size_count, 2);
+	assert_int_equal(r[0].bytes, 4096);
+	assert_int_equal(r[0].p2p_bytes_per_s, 100);
+	assert_int_equal(r[0].p2p_ns, 40);
+	assert_int_equal(r[0].staged_bytes_per_s, 80);
+	assert_int_equal(r[0].staged_ns, 8000);
+	assert_int_equal(r[1].bytes, 65536);
+	assert_int_equal(m.staged[0].size_count, 1);
+	assert_int_equal(m.staged[0].sizes[0].staged_bytes_per_s, 70);
+	assert_int_equal(m.staged[0].sizes[0].staged_ns, 9000);
+	assert_int_equal(measure(&m, 0, 1, P2S_MEASURE_STAGED, 11, 0), 1);
+	assert_int_equal(measure(&m, 1, 0, P2S_MEASURE_STAGED, 12, 0), 1);
+	assert_int_equal(measure(&m, 1, 0, P2S_MEASURE_STAGED_NS, 14000, 0), 1);
+	assert_int_equal(measure(&m, 0, 1, P2S_MEASURE_STAGED_NS, 13000, 0), 1);
+	assert_int_equal(m.staged[0].bandwidth.ce_write, 11);
+	assert_int_equal(m.staged[0].bandwidth.ce_read, 12);
+	assert_int_equal(m.staged[0].latency.store_flag_ns, 14000);
+	p2s_model_free(&m);
+}
+
 static void the_rest_must_too(void **state)
 {
 	struct p2s_model m;
@@ -85,6 +132,8 @@ static void the_rest_must_too(void **state)
 	assert_int_equal(p2s_fill_staged(&m, &s), -1);
 	assert_int_equal(p2s_fill_measure(&m, &q), -1);
 	q.kind = P2S_MEASURE_CE_WRITE;
+	q.value = 0; /* no number: not measured */
+	assert_int_equal(p2s_fill_measure(&m, &q), -1);
 	q.value = 5000;
 	assert_int_equal(p2s_fill_measure(&m, &q), 1);
 	assert_int_equal(m.pairs[0].bandwidth.ce_write, 5000);
@@ -160,7 +209,7 @@ static void facts_must_be_in_range(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(the_rest_must_too),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(measured_rows), cmocka_unit_test(the_rest_must_too),
 									   cmocka_unit_test(facts_must_be_in_range)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

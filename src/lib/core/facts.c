@@ -26,6 +26,7 @@ void p2s_facts_gpu_init(struct p2s_gpu_facts *g)
 	g->display_active = g->mig = g->confidential = g->vgpu = g->mps = g->persistence = g->compute_mode = P2S_UNREAD;
 	g->pending_reset = g->other_process = g->busy_process = g->fabric_state = P2S_UNREAD;
 	g->nvlinks_active = g->nvlinks_total = P2S_UNREAD;
+	g->host_node = -1;
 	for (int i = 0; i < 2; i++) {
 		g->aer_correctable[i] = g->aer_nonfatal[i] = g->aer_fatal[i] = UINT64_MAX;
 		g->pcie_replays[i] = g->nvlink_errors[i] = UINT64_MAX;

@@ -39,6 +39,8 @@ struct p2s_hop {
 	uint32_t width_max;
 	uint32_t max_payload; /* bytes; 0 unread */
 	int32_t window_ok;    /* bridges: a 64-bit prefetchable window is assigned and holds the BARs below it */
+	uint32_t speed_loaded_mts; /* while transfers ran, as idle links go slower; 0 unread: only a test that measures reads it */
+	uint32_t width_loaded;
 };
 
 struct p2s_gpu_facts {
@@ -76,6 +78,13 @@ struct p2s_gpu_facts {
 	uint64_t aer_fatal[2];
 	uint64_t pcie_replays[2];
 	uint64_t nvlink_errors[2];
+	/* measured: bytes/s, 0 not measured. See P2S_GPU_FACT_TO_HOST and on (ipc/proto.h) */
+	uint64_t to_host;
+	uint64_t from_host;
+	uint64_t host_both_ways;
+	uint64_t all_to_one;
+	uint64_t one_to_all;
+	int32_t host_node; /* NUMA node of the pinned memory used; -1 none or not told */
 };
 
 /* One line (or group of lines) of the kernel log that matters. kind: P2S_LOG_* from evidence/patterns.def. */

@@ -90,6 +90,14 @@ const struct p2s_pair *p2s_model_pair_const(const struct p2s_model *m, int32_t s
 	return NULL;
 }
 
+struct p2s_staged *p2s_model_staged(struct p2s_model *m, int32_t a, int32_t b)
+{
+	for (size_t i = 0; i < m->staged_count; i++)
+		if ((m->staged[i].a == a && m->staged[i].b == b) || (m->staged[i].a == b && m->staged[i].b == a))
+			return &m->staged[i];
+	return NULL;
+}
+
 struct p2s_pair *p2s_model_pair(struct p2s_model *m, int32_t src, int32_t dst)
 {
 	for (size_t i = 0; i < m->pair_count; i++)

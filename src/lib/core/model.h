@@ -66,14 +66,18 @@ struct p2s_leg {
 	char note[96]; /* one short observation, for people; "" none */
 };
 
-struct p2s_bandwidth { /* bytes/s; 0 not measured */
+/* bytes/s; 0 not measured. Of a staged pair: ce_write a to b, ce_read b to a, both_ways their sum at once; the others stay 0. */
+struct p2s_bandwidth {
 	uint64_t ce_write, ce_read, sm_store, sm_load, both_ways, loaded;
 };
 
-struct p2s_latency { /* ns; 0 not measured */
+/* ns; 0 not measured. Of a staged pair only store_flag_ns: the smallest transfer, of both directions the slower. */
+struct p2s_latency {
 	uint64_t write_issue_ns, load_ns, store_flag_ns;
 };
 
+/* Transfers of one size, in rows by size. bytes/s: one behind the other; ns: one alone, for staged up to the other process's
+ * seeing it. In a staged pair's own table: of both directions the slower. */
 struct p2s_size_row {
 	uint64_t bytes, p2p_bytes_per_s, p2p_ns, staged_bytes_per_s, staged_ns;
 };
@@ -219,6 +223,8 @@ struct p2s_gpu *p2s_model_add_gpu(struct p2s_model *m);
 /* The pair src>dst, NULL if there is none. */
 struct p2s_pair *p2s_model_pair(struct p2s_model *m, int32_t src, int32_t dst);
 const struct p2s_pair *p2s_model_pair_const(const struct p2s_model *m, int32_t src, int32_t dst);
+/* The staged entry of two GPUs in either order, NULL if there is none. */
+struct p2s_staged *p2s_model_staged(struct p2s_model *m, int32_t a, int32_t b);
 /* Makes all directed pairs and unordered staged entries of the GPUs with in_group set, all UNTESTED. */
 int32_t p2s_model_make_pairs(struct p2s_model *m);
 /* Removes the pairs and staged entries of GPUs that have left the group (in_group 0). */

@@ -1,7 +1,6 @@
 #include "ipc/fill.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define COPY(to, from) snprintf(to, sizeof(to), "%s", from)
@@ -111,24 +110,13 @@ int32_t p2s_fill_leg(struct p2s_model *m, const struct p2s_lib_leg *in)
 	return 1;
 }
 
-static struct p2s_staged *staged_of(struct p2s_model *m, uint32_t a, uint32_t b)
-{
-	int32_t lo = (int32_t)(a < b ? a : b);
-	int32_t hi = (int32_t)(a < b ? b : a);
-
-	for (size_t i = 0; i < m->staged_count; i++)
-		if (m->staged[i].a == lo && m->staged[i].b == hi)
-			return &m->staged[i];
-	return NULL;
-}
-
 int32_t p2s_fill_staged(struct p2s_model *m, const struct p2s_lib_staged *in)
 {
 	struct p2s_staged *s;
 
 	if (!known_gpu(m, in->a) || !known_gpu(m, in->b) || in->verdict <= 0 || in->verdict > P2PSAFE_VERDICT_UNTESTED)
 		return -1;
-	s = staged_of(m, in->a, in->b);
+	s = p2s_model_staged(m, (int32_t)in->a, (int32_t)in->b);
 	if (s == NULL || (in->verdict == P2PSAFE_VERDICT_OK && in->damage != P2PSAFE_DAMAGE_NONE))
 		return -1;
 	s->verdict = in->verdict;
@@ -145,85 +133,6 @@ int32_t p2s_fill_fact(struct p2s_model *m, const struct p2s_lib_fact *in)
 		return -1;
 	return p2s_model_find(m, in->code, in->severity, in->confidence, in->src, in->dst, in->source[0] != '\0' ? in->source : NULL,
 	                      in->text);
-}
-
-static struct p2s_size_row *size_row(struct p2s_size_row **rows, size_t *count, uint64_t bytes)
-{
-	struct p2s_size_row *more;
-
-	for (size_t i = 0; i < *count; i++)
-		if ((*rows)[i].bytes == bytes)
-			return &(*rows)[i];
-	if (*count >= 64)
-		return NULL;
-	more = realloc(*rows, (*count + 1) * sizeof **rows);
-	if (more == NULL)
-		return NULL;
-	*rows = more;
-	memset(&more[*count], 0, sizeof *more);
-	more[*count].bytes = bytes;
-	return &more[(*count)++];
-}
-
-/* bytes != 0: a row of the size sweep, else the number itself. */
-int32_t p2s_fill_measure(struct p2s_model *m, const struct p2s_lib_measure *in)
-{
-	struct p2s_pair *p;
-	struct p2s_staged *s;
-
-	if (!known_gpu(m, in->src) || !known_gpu(m, in->dst))
-		return -1;
-	p = p2s_model_pair(m, (int32_t)in->src, (int32_t)in->dst);
-	s = staged_of(m, in->src, in->dst);
-	if (p == NULL || s == NULL)
-		return -1;
-	if (in->bytes != 0) {
-		struct p2s_size_row *row = in->kind == P2S_MEASURE_STAGED ? size_row(&s->sizes, &s->size_count, in->bytes)
-		                                                        : size_row(&p->sizes, &p->size_count, in->bytes);
-
-		if (row == NULL)
-			return 0;
-		if (in->kind == P2S_MEASURE_STAGED)
-			row->staged_bytes_per_s = in->value;
-		else
-			row->p2p_bytes_per_s = in->value;
-		if (in->kind == P2S_MEASURE_STAGED || in->kind != P2S_MEASURE_SM_STORE)
-			return 1;
-	}
-	switch (in->kind) {
-	case P2S_MEASURE_CE_WRITE:
-		p->bandwidth.ce_write = in->value;
-		return 1;
-	case P2S_MEASURE_CE_READ:
-		p->bandwidth.ce_read = in->value;
-		return 1;
-	case P2S_MEASURE_SM_STORE:
-		p->bandwidth.sm_store = in->value > p->bandwidth.sm_store ? in->value : p->bandwidth.sm_store;
-		return 1;
-	case P2S_MEASURE_SM_LOAD:
-		p->bandwidth.sm_load = in->value;
-		return 1;
-	case P2S_MEASURE_BOTH_WAYS:
-		p->bandwidth.both_ways = in->value;
-		return 1;
-	case P2S_MEASURE_LOADED:
-		p->bandwidth.loaded = in->value;
-		return 1;
-	case P2S_MEASURE_WRITE_ISSUE_NS:
-		p->latency.write_issue_ns = in->value;
-		return 1;
-	case P2S_MEASURE_LOAD_NS:
-		p->latency.load_ns = in->value;
-		return 1;
-	case P2S_MEASURE_STORE_FLAG_NS:
-		p->latency.store_flag_ns = in->value;
-		return 1;
-	case P2S_MEASURE_STAGED:
-		s->bandwidth.ce_write = in->value;
-		return 1;
-	default:
-		return -1;
-	}
 }
 
 int32_t p2s_fill_driver(struct p2s_model *m, const struct p2s_lib_driver *in)

@@ -35,6 +35,8 @@ int32_t p2s_fill_hop(struct p2s_model *m, const struct p2s_lib_hop *in)
 	h->width_max = in->width_max;
 	h->max_payload = in->max_payload;
 	h->window_ok = in->window_ok;
+	h->speed_loaded_mts = in->speed_loaded_mts;
+	h->width_loaded = in->width_loaded;
 	return 1;
 }
 
@@ -73,6 +75,8 @@ static int32_t *number_of(struct p2s_gpu_facts *f, int32_t which)
 		return &f->nvlinks_active;
 	case P2S_GPU_FACT_NVLINKS_TOTAL:
 		return &f->nvlinks_total;
+	case P2S_GPU_FACT_HOST_NODE:
+		return &f->host_node;
 	default:
 		return NULL;
 	}
@@ -98,6 +102,16 @@ static uint64_t *counter_of(struct p2s_gpu_facts *f, int32_t which)
 	case P2S_GPU_FACT_NVLINK_ERRORS_BEFORE:
 	case P2S_GPU_FACT_NVLINK_ERRORS_AFTER:
 		return &f->nvlink_errors[which - P2S_GPU_FACT_NVLINK_ERRORS_BEFORE];
+	case P2S_GPU_FACT_TO_HOST:
+		return &f->to_host;
+	case P2S_GPU_FACT_FROM_HOST:
+		return &f->from_host;
+	case P2S_GPU_FACT_HOST_BOTH_WAYS:
+		return &f->host_both_ways;
+	case P2S_GPU_FACT_ALL_TO_ONE:
+		return &f->all_to_one;
+	case P2S_GPU_FACT_ONE_TO_ALL:
+		return &f->one_to_all;
 	default:
 		return NULL;
 	}
