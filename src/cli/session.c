@@ -53,6 +53,8 @@ static void fill_options(struct p2psafe_options *o, const struct cli_args *args)
 	o->flags = P2PSAFE_FLAG_ENVIRONMENT;
 	if (cli_args_has(args, CLI_OPTION_NO_CACHE))
 		o->flags |= P2PSAFE_FLAG_NO_CACHE;
+	if (cli_args_has(args, CLI_OPTION_RECHECK))
+		o->flags |= P2PSAFE_FLAG_RECHECK;
 	if (cli_args_has(args, CLI_OPTION_KEEP_GOING))
 		o->flags |= P2PSAFE_FLAG_KEEP_GOING;
 	if (cli_args_has(args, CLI_OPTION_PROMOTE))

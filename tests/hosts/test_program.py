@@ -319,6 +319,15 @@ class Cache(Program):
         self.assertRegex(out, r"^[1-9]\d* files? removed\n$")
         self.assertIn("nothing is kept", self.run_program("--host", HEALTHY, "cache", "show")[2])
 
+    def test_recheck_tests_again(self):
+        words = ["--host", HEALTHY, "decide", "--level", "quick", "--json"]
+        hits = []
+        for more in ([], [], ["--recheck"]):
+            code, out, err = self.run_program(*words, *more)
+            self.assertEqual(code, 0, err)
+            hits.append(json.loads(out)["kept"]["hit"])
+        self.assertEqual(hits, [False, True, False])
+
     def test_log_level_is_checked(self):
         code, _, err = self.run_program("--host", HEALTHY, "probe", P2PSAFE_LOG="loud")
         self.assertNotEqual(code, 2)
