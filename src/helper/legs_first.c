@@ -1,6 +1,8 @@
 /* First contact: one directed pair at a time on the whole host, a few bytes, everything else poisoned and looked at. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/word.h"
 #include "helper/legs.h"
@@ -8,6 +10,7 @@
 #define AREA (64 * P2S_KIB) /* poisoned and checked around the first bytes, and looked at on every other GPU */
 #define FIRST_OFF (8 * P2S_KIB)
 #define FIRST_BYTES 128 /* one warp */
+#define SETTLE_NS 150000000 /* 5 times what the latest writes of the shadow window take */
 #define SECOND_OFF (16 * P2S_KIB)
 #define SECOND_BYTES (4 * P2S_KIB)
 
@@ -83,6 +86,15 @@ static void renew_canary(struct p2s_run *run, uint32_t gpu, uint32_t number)
 	if (has_buffer(run, gpu, number))
 		p2s_chan_call(run, channel_of(run, gpu, number), &req, &answer);
 	set_canary(run, gpu, number);
+}
+
+/* Bytes of a damaged direction may be on their way for a while after everything was reported done: the next direction that uses the
+ * same memory must not be blamed for them. */
+static void settle(void)
+{
+	struct timespec ts = {.tv_nsec = SETTLE_NS};
+
+	nanosleep(&ts, NULL);
 }
 
 static void renew_canaries_task(struct p2s_run *run, uint32_t gpu, int kind)
@@ -187,9 +199,17 @@ static void name_mirror(struct p2s_trial *t, uint64_t seed, uint64_t off, uint64
 
 	if (!p2s_lane_alive(lane))
 		return;
-	if (p2s_chan_call(lane->run, lane->acc, &load, &answer) == P2S_RC_OK &&
-	    p2s_chan_call(lane->run, lane->acc, &check, &answer) == P2S_RC_OK && answer.bad_words == 0)
+	if (p2s_chan_call(lane->run, lane->acc, &load, &answer) != P2S_RC_OK ||
+	    p2s_chan_call(lane->run, lane->acc, &check, &answer) != P2S_RC_OK || answer.bad_words != 0)
+		return;
+	/* The window shows them. So it does when they came after the owner had looked: a mirror is what the owner never gets. */
+	check.buf = lane->win_own;
+	if (!p2s_lane_alive(lane) || p2s_chan_call(lane->run, lane->own, &check, &answer) != P2S_RC_OK)
+		return;
+	if (answer.bad_words != 0)
 		t->out.damage = P2PSAFE_DAMAGE_MIRROR;
+	else
+		snprintf(t->out.note, sizeof t->out.note, "the bytes came after the store was reported done");
 }
 
 /* One warp stores. look_around: also when the store arrived, memory that it was not meant for is looked at. Returns 1 if clean.
@@ -283,10 +303,13 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 		clean = done || only_store ? first_store(&lane, !done) : whole_contact(&lane);
 		clean = clean && !fault_logged(&lane);
 		done = 1;
-		if (clean)
+		if (clean) {
 			restore_canaries(run, a, b, number_of(m));
-		else
+		} else {
+			if (!only_store)
+				settle();
 			p2s_run_each(run, P2S_CHAN_KINDS, renew_canaries_task);
+		}
 		if (only_store)
 			break;
 	}
