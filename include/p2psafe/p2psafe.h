@@ -256,6 +256,8 @@ P2PSAFE_API int32_t p2psafe_format_from_name(const char *name);      /* 0 for NU
 #define P2PSAFE_FLAG_RECHECK UINT64_C(32)          /* decide: let the helper re-read what the caller's process cannot (ACS, MIG, NVLink) */
 #define P2PSAFE_FLAG_PASS_UNTESTED UINT64_C(64)    /* untested pairs are not vetoed; never covers a bad verdict */
 #define P2PSAFE_FLAG_REQUIRE_MARKER UINT64_C(128)  /* no risky test where no marker can be kept (what plugin and apply() do) */
+#define P2PSAFE_FLAG_NO_RETRY UINT64_C(256)        /* decide: an untested record counts however old it is (what the NCCL plugin does); without
+                                                      this flag it is tested again after 1, 5, 30 and then 60 minutes */
 
 /* Strings are copied before the call returns. Since 1.0. */
 struct p2psafe_options {

@@ -359,6 +359,59 @@ static void an_operators_record(void **state)
 	assert_int_equal(kept_runs(k), 2);
 }
 
+/* Writes the newest record again with another age; it ends with the FNV-1a sum of everything before. */
+static void make_old(const struct kept *k)
+{
+	char path[400];
+	char text[20000] = "";
+	char *at;
+	uint64_t sum = UINT64_C(0xcbf29ce484222325);
+	FILE *f;
+
+	find_file(k, ".json", path, sizeof path);
+	f = fopen(path, "r+");
+	assert_non_null(f);
+	assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+	at = strstr(text, "\"created_unix\":");
+	assert_non_null(at);
+	at += strlen("\"created_unix\":");
+	memset(at, '1', strspn(at, "0123456789")); /* 2005 */
+	at = strstr(text, ",\"sum\":\"0x");
+	assert_non_null(at);
+	for (const char *p = text; p < at; p++)
+		sum = (sum ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
+	snprintf(at, 64, ",\"sum\":\"0x%016llx\"}", (unsigned long long)sum);
+	rewind(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* What could not be tested is tried again when it is old, but for those who never do. */
+static void an_old_untested_record(void **state)
+{
+	struct kept *k = *state;
+	struct p2psafe_options o;
+	struct answer a;
+
+	kept_script(k, "missing mp_push");
+	assert_int_equal(decide(k).verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(kept_runs(k), 1);
+	assert_int_equal(decide(k).kept, 1);
+	make_old(k);
+	kept_options(k, &o);
+	o.flags = P2PSAFE_FLAG_NO_RETRY;
+	a = kept_ask(p2psafe_decide, &o);
+	assert_int_equal(a.kept, 1);
+	assert_int_equal(a.verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(a.allowed, 0);
+	assert_int_equal(kept_runs(k), 1);
+	kept_script(k, "");
+	a = decide(k);
+	assert_int_equal(a.kept, 0);
+	assert_int_equal(a.allowed, 1);
+	assert_int_equal(kept_runs(k), 2);
+}
+
 static void show_and_path(void **state)
 {
 	struct kept *k = *state;
@@ -409,6 +462,7 @@ int main(void)
 									   T(no_reboot_loop),
 									   T(a_second_marker_of_one_boot_vetoes),
 									   T(an_operators_record),
+									   T(an_old_untested_record),
 									   T(show_and_path)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         recheck: bool
         pass_untested: bool
         require_marker: bool
+        no_retry: bool
 
 
 #: log(level, line): one finished line; level is LOG_ERROR (1) to LOG_PROGRESS (5).
@@ -52,6 +53,7 @@ _FLAGS = {
     "recheck": _abi.FLAG_RECHECK,
     "pass_untested": _abi.FLAG_PASS_UNTESTED,
     "require_marker": _abi.FLAG_REQUIRE_MARKER,
+    "no_retry": _abi.FLAG_NO_RETRY,
 }
 
 
@@ -76,6 +78,7 @@ class Options:
     recheck: bool = False
     pass_untested: bool = False
     require_marker: bool = False
+    no_retry: bool = False
 
     def flags(self) -> int:
         """FLAG_* bits of the C interface."""

@@ -226,7 +226,7 @@ static int32_t use(struct p2s_session *s, const struct p2s_record *r, const char
 	lend_names(r, m);
 	rc = p2s_answer_group(s, m, 0, &group);
 	if (rc == 0 && group == P2S_GROUP_TESTABLE && p2s_key_matches(r, m, &s->host, &s->request, why, cap)) {
-		if (any_age || !p2s_policy_retry(r, (int64_t)time(NULL))) {
+		if (any_age || s->request.flags & P2PSAFE_FLAG_NO_RETRY || !p2s_policy_retry(r, (int64_t)time(NULL))) {
 			snprintf(m->kept_reason, sizeof m->kept_reason, "%.180s%s" NOT_RECHECKED, why, why[0] != '\0' ? "; " : "");
 			*hit = 1;
 			return fill(s, r, dir, path, report);

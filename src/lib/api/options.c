@@ -5,7 +5,7 @@
 #include "api/internal.h"
 #include "core/sized.h"
 
-#define KNOWN_FLAGS (UINT64_C(255)) /* P2PSAFE_FLAG_KEEP_GOING .. _REQUIRE_MARKER */
+#define KNOWN_FLAGS (UINT64_C(511)) /* P2PSAFE_FLAG_KEEP_GOING .. _NO_RETRY */
 #define DEADLINE_MAX_MS UINT64_C(86400000) /* a day: longer ones are a mistake in the unit */
 
 P2PSAFE_API void p2psafe_options_init(struct p2psafe_options *options, size_t size)
