@@ -249,6 +249,13 @@ static unsigned passed(struct p2s_run *run, uint32_t a, uint32_t b, int m, int32
 	       (p2s_run_way(run, b, a)->verdict[leg][m] == P2PSAFE_VERDICT_OK ? 2u : 0u);
 }
 
+/* Directions that have the mapping. */
+static unsigned mapped(struct p2s_run *run, uint32_t a, uint32_t b, int m)
+{
+	return (p2s_run_way(run, a, b)->map[m] == P2S_MAP_READY ? 1u : 0u) |
+	       (p2s_run_way(run, b, a)->map[m] == P2S_MAP_READY ? 2u : 0u);
+}
+
 static int may_go_on(struct p2s_run *run, uint32_t a, uint32_t b)
 {
 	return p2s_run_may_start(run) && !atomic_load(&run->gpu[a].out) && !atomic_load(&run->gpu[b].out);
@@ -292,10 +299,10 @@ static void order_mapping(struct p2s_run *run, uint32_t a, uint32_t b, int m, un
 		if (may_go_on(run, a, b))
 			p2s_leg_atomics(run, src, dst, m, 64, 0);
 	}
-	/* Pull kernels poll through the window: only where posted messages came through. Both ways, or, when asked to keep going, a
-	 * direction alone. */
+	/* Pull kernels poll through the window: only where posted messages came through. Both ways, unless asked to keep going or the
+	 * other way has no such mapping. */
 	posted = passed(run, a, b, m, P2PSAFE_LEG_MP_PUSH) & passed(run, a, b, m, P2PSAFE_LEG_SM_LOAD) & dirs;
-	if (posted != 3 && !p2s_run_keeps_going(run))
+	if (posted != mapped(run, a, b, m) && !p2s_run_keeps_going(run))
 		posted = 0;
 	if (posted != 0 && may_go_on(run, a, b))
 		p2s_leg_message(run, a, b, m, posted, 1, P2S_MESSAGE_ALL);

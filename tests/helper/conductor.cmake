@@ -23,6 +23,13 @@ add_dependencies(conductor_legs p2psafe-helper p2psafe_sim_cuda p2psafe_sim_nvml
 add_test(NAME conductor_legs COMMAND conductor_legs)
 set_tests_properties(conductor_legs PROPERTIES TIMEOUT 600 ENVIRONMENT "P2S_TEST_HELPER=${P2PSAFE_LIBEXEC}/p2psafe-helper")
 
+add_executable(conductor_odd conductor_odd.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
+target_include_directories(conductor_odd PRIVATE ${conductor_includes})
+target_link_libraries(conductor_odd PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
+add_dependencies(conductor_odd p2psafe-helper p2psafe_sim_cuda p2psafe_sim_nvml)
+add_test(NAME conductor_odd COMMAND conductor_odd)
+set_tests_properties(conductor_odd PROPERTIES TIMEOUT 600 ENVIRONMENT "P2S_TEST_HELPER=${P2PSAFE_LIBEXEC}/p2psafe-helper")
+
 add_executable(conductor_log conductor_log.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
 target_include_directories(conductor_log PRIVATE ${conductor_includes})
 target_link_libraries(conductor_log PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
