@@ -2,12 +2,8 @@
 
 #include <string.h>
 
+#include "core/link.h"
 #include "p2psafe/p2psafe.h"
-
-#define HEADER 24 /* bytes around the payload of a memory write: 4-dword header, sequence, framing, LCRC */
-/* A zeroed field means 128 bytes and is also what a machine shows that does not fill it. A limit that is too low would call
- * honest speed impossible, so nothing below this is believed. */
-#define PAYLOAD_MIN 256
 
 /* Numbers of hops that both have in common, counted from the root bus; only with the same root bus. */
 static size_t common_hops(const struct p2s_place *a, const struct p2s_place *b)
@@ -17,21 +13,6 @@ static size_t common_hops(const struct p2s_place *a, const struct p2s_place *b)
 	while (n < a->hops && n < b->hops && strcmp(a->hop[n].address, b->hop[n].address) == 0)
 		n++;
 	return n;
-}
-
-uint64_t p2s_path_link_limit(uint32_t mts, uint32_t lanes, uint32_t payload)
-{
-	uint64_t bits = (uint64_t)mts * 1000000 * lanes;
-
-	if (mts == 0 || lanes == 0 || mts > 1000000 || lanes > 64)
-		return 0;
-	/* 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, flits of 256 bytes with 236 of transactions from 64 GT/s on */
-	bits = mts < 6000 ? bits * 8 / 10 : mts < 60000 ? bits * 128 / 130 : bits * 236 / 256;
-	if (payload == 0)
-		return bits / 8;
-	if (payload < PAYLOAD_MIN)
-		payload = PAYLOAD_MIN;
-	return bits / 8 * payload / (payload + HEADER);
 }
 
 static void payload_of(const struct p2s_place *p, size_t from, uint32_t *payload)
@@ -45,7 +26,7 @@ static void payload_of(const struct p2s_place *p, size_t from, uint32_t *payload
 static void narrow(const struct p2s_place *p, size_t from, uint32_t payload, uint64_t *limit)
 {
 	for (size_t i = from; i < p->hops; i++) {
-		uint64_t one = p2s_path_link_limit(p->hop[i].speed_max_mts, p->hop[i].width_max, payload);
+		uint64_t one = p2s_link_limit(p->hop[i].speed_max_mts, p->hop[i].width_max, payload);
 
 		if (one != 0 && (*limit == 0 || one < *limit))
 			*limit = one;

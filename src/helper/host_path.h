@@ -18,7 +18,5 @@ struct p2s_path {
 };
 
 void p2s_path_between(const struct p2s_place *a, const struct p2s_place *b, struct p2s_path *out);
-/* Payload bytes per second of one link at its maximum; 0 unknown. payload 0: not known. */
-uint64_t p2s_path_link_limit(uint32_t mts, uint32_t lanes, uint32_t payload);
 
 #endif

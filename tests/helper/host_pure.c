@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/facts.h"
+#include "core/link.h"
 #include "helper/host_config.h"
 #include "helper/host_path.h"
 #include "p2psafe/p2psafe.h"
@@ -153,9 +154,9 @@ static void paths(void **state)
 	p2s_path_between(&a, &b, &p);
 	assert_int_equal(p.path, P2PSAFE_PATH_UNKNOWN);
 	assert_int_equal(p.limit_bytes_per_s, 0);
-	assert_int_equal(p2s_path_link_limit(UINT32_MAX, 16, 0), 0);
-	assert_int_equal(p2s_path_link_limit(16000, 255, 0), 0);
-	assert_int_equal(p2s_path_link_limit(16000, 16, 128), p2s_path_link_limit(16000, 16, 256));
+	assert_int_equal(p2s_link_limit(UINT32_MAX, 16, 0), 0);
+	assert_int_equal(p2s_link_limit(16000, 255, 0), 0);
+	assert_int_equal(p2s_link_limit(16000, 16, 128), p2s_link_limit(16000, 16, 256));
 }
 
 int main(void)
