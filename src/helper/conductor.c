@@ -36,7 +36,7 @@ static int valid_run(const struct p2s_lib_run *ask)
 	uint64_t now = p2s_now_ns();
 
 	return ask->protocol == P2S_PROTOCOL && strcmp(ask->version, P2S_VERSION_TEXT) == 0 &&
-	       ask->mode >= P2S_MODE_PROBE && ask->mode <= P2S_MODE_MINORS && ask->level >= P2PSAFE_LEVEL_QUICK &&
+	       ask->mode >= P2S_MODE_PROBE && ask->mode <= P2S_MODE_RECHECK && ask->level >= P2PSAFE_LEVEL_QUICK &&
 	       ask->level <= P2PSAFE_LEVEL_THOROUGH && ask->gpu_count <= P2S_MAX_GPUS && ask->deadline_ns > now &&
 	       ask->deadline_ns - now < LONGEST_NS;
 }
@@ -185,7 +185,10 @@ static const char *mapping_reason(struct p2s_run *run, uint32_t a, uint32_t b, i
 		if (atomic_load(&d->chan[kind].dead))
 			return d->chan[kind].why;
 	}
-	return p2s_run_way(run, a, b)->map[m] == P2S_MAP_FAILED ? "the mapping call did not come back" : NULL;
+	if (p2s_run_way(run, a, b)->map[m] != P2S_MAP_FAILED)
+		return NULL;
+	return p2s_run_way(run, a, b)->map_error[m] != 0 ? "the mapping failed by an error that is no refusal"
+	                                                 : "the mapping call did not come back";
 }
 
 /* Legs that nobody ran, with the reason that people ask for. */
@@ -200,8 +203,8 @@ static void explain_rest(struct p2s_run *run)
 				const char *why = mapping_reason(run, a, b, m);
 
 				if (p2s_run_way(run, a, b)->verdict[P2PSAFE_LEG_SM_STORE][m] == 0)
-					p2s_legs_untested(run, a, b, m, P2PSAFE_LEG_SM_STORE, P2PSAFE_VERDICT_UNTESTED, 0,
-					                  why != NULL ? why : reason(run, a, b));
+					p2s_legs_untested(run, a, b, m, P2PSAFE_LEG_SM_STORE, P2PSAFE_VERDICT_UNTESTED,
+					                  p2s_run_way(run, a, b)->map_error[m], why != NULL ? why : reason(run, a, b));
 			}
 		}
 	}
@@ -306,10 +309,11 @@ int p2s_conductor_main(void)
 		p2s_workers_start_sides(&run);
 		test(&run);
 	} else {
-		if (run.ask.mode == P2S_MODE_PROBE)
+		if (run.ask.mode != P2S_MODE_MINORS)
 			p2s_klog_start(&run);
 		p2s_workers_start_sides(&run);
 		p2s_workers_join_side(&run, 0);
+		p2s_workers_join_side(&run, 1);
 		finish(&run, P2S_DONE_COMPLETE, "");
 	}
 	/* The watcher may still wait for the library; leaving the process ends it, and with it everything that is left. */

@@ -462,15 +462,35 @@ void p2s_setup_local(struct p2s_run *run)
 
 /* ---- mapping calls: no byte moves ---- */
 
+/* CUresults by which a driver says that it does not offer a mapping here: whoever asks gets the same answer and does without. Any
+ * other error (no memory, a broken context, unknown) may be gone the next time, when a framework asks: then the mapping is untested. */
+static int says_no(int32_t cuda_error)
+{
+	static const int32_t codes[] = {1 /* INVALID_VALUE */,    101 /* INVALID_DEVICE */,          201 /* INVALID_CONTEXT */,
+	                                205 /* MAP_FAILED */,     217 /* PEER_ACCESS_UNSUPPORTED */, 304 /* OPERATING_SYSTEM */,
+	                                400 /* INVALID_HANDLE */, 711 /* TOO_MANY_PEERS */,          800 /* NOT_PERMITTED */,
+	                                801 /* NOT_SUPPORTED */};
+
+	for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+		if (codes[i] == cuda_error)
+			return 1;
+	return 0;
+}
+
+static int32_t map_state(int32_t cuda_error)
+{
+	return cuda_error == 0 ? P2S_MAP_UNTRIED : says_no(cuda_error) ? P2S_MAP_REFUSED : P2S_MAP_FAILED;
+}
+
 static void set_map(struct p2s_way *way, int m, const struct p2s_op_answer *answer)
 {
 	way->map_error[m] = answer->cuda_error;
 	if (answer->rc == P2S_RC_OK)
 		way->map[m] = P2S_MAP_READY;
-	else if (answer->rc == P2S_RC_ERROR || answer->rc == P2S_RC_UNSUPPORTED)
+	else if (answer->rc == P2S_RC_UNSUPPORTED)
 		way->map[m] = P2S_MAP_REFUSED;
 	else
-		way->map[m] = P2S_MAP_FAILED;
+		way->map[m] = answer->rc == P2S_RC_ERROR && says_no(answer->cuda_error) ? P2S_MAP_REFUSED : P2S_MAP_FAILED;
 }
 
 static void map_import(struct p2s_run *run, uint32_t a, uint32_t b, int m)
@@ -483,7 +503,7 @@ static void map_import(struct p2s_run *run, uint32_t a, uint32_t b, int m)
 	struct p2s_op_answer answer;
 
 	if (!owner->mapping_ready[m]) {
-		way->map[m] = owner->mapping_error[m] != 0 ? P2S_MAP_REFUSED : P2S_MAP_UNTRIED;
+		way->map[m] = map_state(owner->mapping_error[m]);
 		way->map_error[m] = owner->mapping_error[m];
 		return;
 	}
@@ -505,7 +525,7 @@ static void map_peer(struct p2s_run *run, uint32_t a, uint32_t b)
 
 	if (!run->gpu[a].mapping_ready[P2S_M_PEER] || !run->gpu[b].mapping_ready[P2S_M_PEER]) {
 		way->map_error[P2S_M_PEER] = run->gpu[b].mapping_error[P2S_M_PEER];
-		way->map[P2S_M_PEER] = way->map_error[P2S_M_PEER] != 0 ? P2S_MAP_REFUSED : P2S_MAP_UNTRIED;
+		way->map[P2S_M_PEER] = map_state(way->map_error[P2S_M_PEER]);
 		return;
 	}
 	snprintf(req.text, sizeof req.text, "%s", run->gpu[b].address);
@@ -558,8 +578,9 @@ static void report_refusals(struct p2s_run *run, uint32_t a, uint32_t b)
 	for (int m = 0; m < P2S_M_COUNT; m++) {
 		const char *note = "the driver refused the mapping";
 
-		if (way->can_access == 0 && way->map[m] == P2S_MAP_READY) {
-			/* A mapping that opens although the driver says that there is no peer path is nobody's to use. */
+		if (way->can_access == 0 && (way->map[m] == P2S_MAP_READY || way->map_error[m] != 0)) {
+			/* A mapping that opens although the driver says that there is no peer path is nobody's to use; one that fails
+			 * there, by whatever error, is none. */
 			way->map[m] = P2S_MAP_REFUSED;
 			note = "cuDeviceCanAccessPeer says no";
 		}

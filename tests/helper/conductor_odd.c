@@ -92,10 +92,51 @@ static void a_mapping_that_one_gpu_refuses_is_whole_the_other_way(void **state)
 	play_free(&p);
 }
 
+/* An error that may be gone when a framework asks is no refusal: over that mapping nothing is known. */
+static void a_mapping_that_fails_is_no_refusal(void **state)
+{
+	static const char *const gpus[] = {"", ""};
+	static const struct {
+		const char *fault;
+		int32_t mapping;
+		int32_t verdict;
+	} list[] = {
+		{"{\"op\": \"call\", \"name\": \"cuIpcOpenMemHandle_v2\", \"effect\": \"error\", \"error\": 2}", IPC,
+	     P2PSAFE_VERDICT_UNTESTED},
+		{"{\"op\": \"call\", \"name\": \"cuIpcOpenMemHandle_v2\", \"effect\": \"error\", \"error\": 999}", IPC,
+	     P2PSAFE_VERDICT_UNTESTED},
+		{"{\"op\": \"call\", \"name\": \"cuIpcOpenMemHandle_v2\", \"effect\": \"error\", \"error\": 801}", IPC,
+	     P2PSAFE_VERDICT_UNSUPPORTED},
+		{"{\"op\": \"call\", \"name\": \"cuIpcGetMemHandle\", \"effect\": \"error\", \"error\": 999}", IPC,
+	     P2PSAFE_VERDICT_UNTESTED},
+		{"{\"op\": \"call\", \"name\": \"cuMemCreate\", \"effect\": \"error\", \"error\": 2}", CUMEM,
+	     P2PSAFE_VERDICT_UNTESTED},
+		{"{\"op\": \"call\", \"name\": \"cuMemSetAccess\", \"effect\": \"error\", \"error\": 101}", CUMEM,
+	     P2PSAFE_VERDICT_UNSUPPORTED},
+		{"{\"op\": \"call\", \"name\": \"cuCtxEnablePeerAccess\", \"effect\": \"error\", \"error\": 999}", PEER,
+	     P2PSAFE_VERDICT_UNTESTED},
+		{"{\"op\": \"call\", \"name\": \"cuCtxEnablePeerAccess\", \"effect\": \"error\", \"error\": 711}", PEER,
+	     P2PSAFE_VERDICT_UNSUPPORTED},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(list); i++) {
+		int32_t other = list[i].mapping == PEER ? IPC : PEER;
+
+		play_odd(2, gpus, list[i].fault, P2PSAFE_LEVEL_QUICK, 0);
+		verdict_is(0, 1, P2PSAFE_LEG_SM_STORE, list[i].mapping, list[i].verdict);
+		assert_int_not_equal(play_leg(&p, 0, 1, P2PSAFE_LEG_SM_STORE, list[i].mapping)->cuda_error, 0);
+		all_legs_are(0, 1, other, P2PSAFE_VERDICT_OK);
+		all_legs_are(1, 0, other, P2PSAFE_VERDICT_OK);
+		play_free(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_mapping_that_one_gpu_refuses_is_whole_the_other_way),
+		cmocka_unit_test(a_mapping_that_fails_is_no_refusal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
