@@ -3,6 +3,7 @@
 
 #include "evidence/log.h"
 #include "rules/explain.h"
+#include "rules/rules.h"
 
 #define HOST (-1)
 
@@ -168,6 +169,63 @@ static void measure(struct p2s_model *m, uint64_t peer, uint64_t staged, uint64_
 		m->staged[i].bandwidth.ce_write = staged;
 }
 
+/* A row of the size table. */
+static void sweep(struct p2s_model *m, uint64_t bytes, uint64_t peer)
+{
+	for (size_t i = 0; i < m->pair_count; i++) {
+		m->pairs[i].sizes = calloc(1, sizeof *m->pairs[i].sizes);
+		assert_non_null(m->pairs[i].sizes);
+		m->pairs[i].size_count = 1;
+		m->pairs[i].sizes[0].bytes = bytes;
+		m->pairs[i].sizes[0].p2p_bytes_per_s = peer;
+	}
+}
+
+static void nvlink(struct p2s_model *m, uint64_t limit)
+{
+	for (size_t i = 0; i < m->pair_count; i++) {
+		m->pairs[i].path = m->pairs[i].nccl_path = P2PSAFE_PATH_NVL;
+		m->pairs[i].limit_bytes_per_s = limit;
+	}
+}
+
+/* GPUs 0 and 1 below one switch, 2 and 3 below another; all measured. */
+static void two_switches(struct p2s_model *m)
+{
+	p2s_model_free(m);
+	base(m, 4);
+	OK(m);
+	measure(m, 25000000000, 12000000000, 0);
+	for (unsigned g = 0; g < 4; g++) {
+		struct p2s_gpu_facts *f = &m->gpus[g].facts;
+
+		f->hop_count = 4;
+		f->hops[3] = f->hops[1];
+		f->hops[1] = f->hops[2] = f->hops[0];
+		f->hops[1].kind = P2S_HOP_SWITCH_UP;
+		f->hops[2].kind = P2S_HOP_SWITCH_DOWN;
+		snprintf(f->hops[0].address, sizeof f->hops[0].address, "0000:%02x:01.1", g < 2 ? 0x40 : 0x60);
+		snprintf(f->hops[1].address, sizeof f->hops[1].address, "0000:%02x:00.0", g < 2 ? 0x41 : 0x61);
+		snprintf(f->hops[2].address, sizeof f->hops[2].address, "0000:%02x:%02x.0", g < 2 ? 0x42 : 0x62, g);
+	}
+}
+
+/* GPUs 0, 1 and 2 on one socket, 3 on another, reached at a quarter. */
+static void sockets(struct p2s_model *m)
+{
+	p2s_model_free(m);
+	base(m, 4);
+	OK(m);
+	measure(m, 25000000000, 2000000000, 0);
+	m->gpus[3].numa_node = 1;
+	for (size_t i = 0; i < m->pair_count; i++) {
+		if (m->pairs[i].src != 3 && m->pairs[i].dst != 3)
+			continue;
+		m->pairs[i].path = P2PSAFE_PATH_SYS;
+		m->pairs[i].bandwidth.ce_write = 6000000000;
+	}
+}
+
 /* YES: the rule's machine. NO: with the difference. Both start from base(). */
 #define YES(name) static void yes_##name(struct p2s_model *m)
 #define NO(name) static void no_##name(struct p2s_model *m)
@@ -280,10 +338,36 @@ YES(nvlink_errors) { m->gpus[0].facts.nvlink_errors[0] = 2; m->gpus[0].facts.nvl
 NO(nvlink_errors) { m->gpus[0].facts.nvlink_errors[1] = 5; } /* before: not read */
 YES(pcie_errors) { m->gpus[0].facts.aer_nonfatal[0] = 0; m->gpus[0].facts.aer_nonfatal[1] = 1; }
 NO(pcie_errors) { m->gpus[0].facts.aer_nonfatal[0] = 7; m->gpus[0].facts.aer_nonfatal[1] = 7; }
-YES(above) { OK(m); measure(m, 103880000000, 12000000000, 63000000000); }
-NO(above) { OK(m); measure(m, 60000000000, 12000000000, 63000000000); }
+YES(above) { CORRUPT(m); measure(m, 103880000000, 12000000000, 63000000000); }
+NO(above) { CORRUPT(m); measure(m, 31000000000, 12000000000, 63000000000); } /* 16 lanes of 16 GT/s: 31508 MB/s */
+YES(above_right) { OK(m); measure(m, 33000000000, 12000000000, 30000000000); }
+NO(above_right) { yes_above_right(m); host(m)->hypervisor = P2S_UNREAD; } /* a hypervisor draws links as it likes */
+YES(above_row) { OK(m); measure(m, 20000000000, 12000000000, 30000000000); sweep(m, 4096, 40000000000); }
+NO(above_row) { yes_above_row(m); m->gpus[1].facts.hops[0].width_max = 0; } /* a hop that was not read */
+YES(above_nvlink) { OK(m); nvlink(m, 450000000000); measure(m, 500000000000, 12000000000, 450000000000); }
+NO(above_nvlink) { OK(m); nvlink(m, 450000000000); measure(m, 395000000000, 12000000000, 450000000000); }
 YES(slower) { result(m, -1, -1, P2PSAFE_VERDICT_DEGRADED); measure(m, 2010000000, 42500000000, 63000000000); }
 NO(slower) { OK(m); measure(m, 50000000000, 42500000000, 63000000000); }
+YES(not_nvlink) { yes_above_nvlink(m); measure(m, 13000000000, 5000000000, 450000000000); p2s_rules_judge(m, NULL); }
+NO(not_nvlink) { no_above_nvlink(m); p2s_rules_judge(m, NULL); }
+YES(collapse) { OK(m); measure(m, 25000000000, 12000000000, 0); m->pairs[0].bandwidth.loaded = 12000000000; }
+NO(collapse) { OK(m); measure(m, 25000000000, 12000000000, 0); m->pairs[0].bandwidth.loaded = 13000000000; }
+YES(many_in) { OK(m); measure(m, 25000000000, 12000000000, 0); m->gpus[1].facts.all_to_one = 6000000000; }
+NO(many_in) { OK(m); measure(m, 25000000000, 12000000000, 0); m->gpus[1].facts.all_to_one = 24000000000; }
+YES(many_out) { OK(m); measure(m, 25000000000, 12000000000, 0); m->gpus[1].facts.one_to_all = 6000000000; }
+NO(many_out) { OK(m); m->gpus[1].facts.one_to_all = 6000000000; } /* nothing to compare with */
+YES(uplink) { two_switches(m); p2s_model_pair(m, 0, 2)->bandwidth.loaded = 12500000000; }
+NO(uplink) { two_switches(m); p2s_model_pair(m, 0, 1)->bandwidth.loaded = 12500000000; } /* below one switch: its uplink is not on the way */
+YES(far) { sockets(m); }
+NO(far) { sockets(m); m->gpus[3].numa_node = m->gpus[0].numa_node; }
+YES(host_slow) { m->gpus[0].facts.to_host = 12000000000; m->gpus[0].facts.from_host = 25000000000; }
+NO(host_slow) { m->gpus[0].facts.to_host = m->gpus[0].facts.from_host = 25000000000; }
+YES(host_slow_from) { m->gpus[0].facts.to_host = 25000000000; m->gpus[0].facts.from_host = 12000000000; }
+NO(host_slow_from) { yes_host_slow_from(m); host(m)->hypervisor = P2S_YES; }
+YES(lanes) { m->gpus[0].facts.hops[1].width_now = 8; }
+NO(lanes) { m->gpus[0].facts.hops[1].width_now = 8; m->gpus[0].facts.hops[0].width_max = 8; } /* the slot has no more */
+YES(slow_link) { m->gpus[0].facts.hops[1].speed_loaded_mts = 8000; m->gpus[0].facts.hops[1].width_loaded = 16; }
+NO(slow_link) { m->gpus[0].facts.hops[1].speed_now_mts = 2500; } /* idle */
 YES(unproven) { OK(m); measure(m, 12500000000, 12000000000, 63000000000); }
 NO(unproven) { OK(m); measure(m, 25000000000, 12000000000, 63000000000); }
 YES(boot) { logged(m, P2S_LOG_NVRM_INIT_FAILED, 0, "NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x62:0x40:2168)"); }
@@ -361,6 +445,19 @@ static const struct {
 	CASE(nvlink_errors, "NVLINK_ERRORS", 0, HOST, ERROR, HIGH),
 	CASE(pcie_errors, "PCIE_ERRORS", 0, HOST, ERROR, HIGH),
 	CASE(above, "BANDWIDTH_ABOVE_LINK", 0, 1, ERROR, HIGH),
+	CASE(above_right, "BANDWIDTH_ABOVE_LINK", 0, 1, WARNING, MEDIUM),
+	CASE(above_row, "BANDWIDTH_ABOVE_LINK", 0, 1, WARNING, MEDIUM),
+	CASE(above_nvlink, "BANDWIDTH_ABOVE_LINK", 0, 1, WARNING, MEDIUM),
+	CASE(not_nvlink, "PATH_UNPROVEN", 0, 1, WARNING, HIGH),
+	CASE(collapse, "POSTED_WRITE_COLLAPSE", 0, 1, WARNING, HIGH),
+	CASE(many_in, "POSTED_WRITE_COLLAPSE", 1, HOST, WARNING, HIGH),
+	CASE(many_out, "POSTED_WRITE_COLLAPSE", 1, HOST, WARNING, HIGH),
+	CASE(uplink, "SWITCH_UPLINK_SHARED", 0, 2, INFO, HIGH),
+	CASE(far, "NUMA_FAR_LINK_NARROW", 0, 3, INFO, HIGH),
+	CASE(host_slow, "HOST_LINK_SLOW", 0, HOST, WARNING, HIGH),
+	CASE(host_slow_from, "HOST_LINK_SLOW", 0, HOST, WARNING, HIGH),
+	CASE(lanes, "LINK_DEGRADED", 0, HOST, WARNING, HIGH),
+	CASE(slow_link, "LINK_DEGRADED", 0, HOST, WARNING, HIGH),
 	CASE(slower, "P2P_SLOWER_THAN_STAGED", 0, 1, WARNING, HIGH),
 	CASE(unproven, "PATH_UNPROVEN", 0, 1, INFO, HIGH),
 	CASE(boot, "GPU_INIT_FAILED", 0, HOST, ERROR, HIGH),

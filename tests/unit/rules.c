@@ -199,10 +199,51 @@ static void slower_than_staging_is_degraded(void **state)
 	p2s_rules_judge(&m, NULL);
 	assert_int_equal(m.pairs[0].verdict, P2PSAFE_VERDICT_DEGRADED);
 	assert_int_equal(m.pairs[1].verdict, P2PSAFE_VERDICT_OK);
-	assert_in_range(m.pairs[1].score, 498, 500);
+	/* half of the limit, 17 per cent above staging, and no other number: (200 + 35) of 1000 above the floor of OK */
+	assert_int_equal(m.pairs[1].score, 312);
+	assert_int_equal(m.pairs[1].efficiency, 500);
+	assert_in_range(m.pairs[0].score, 1, P2S_SCORE_DEGRADED_MAX);
 	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 0);
 	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_PEER_COPIES), 0);
 	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE), 1);
+	p2s_model_free(&m);
+}
+
+/* Staging is compared in the pair's own direction. */
+static void staging_has_directions(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	m.staged[0].bandwidth.ce_write = UINT64_C(20000000000); /* 0 to 1 */
+	m.staged[0].bandwidth.ce_read = UINT64_C(40000000000);  /* 1 to 0 */
+	m.pairs[0].bandwidth.sm_store = m.pairs[1].bandwidth.sm_store = UINT64_C(30000000000);
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(p2s_model_pair(&m, 0, 1)->verdict, P2PSAFE_VERDICT_OK);
+	assert_int_equal(p2s_model_pair(&m, 1, 0)->verdict, P2PSAFE_VERDICT_DEGRADED);
+	p2s_model_free(&m);
+}
+
+/* NVML's word is not proven by a speed that PCIe has too. The bytes are right all the same. */
+static void a_name_is_taken_back(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	for (int32_t g = 0; g < 2; g++) {
+		m.gpus[g].facts.hop_count = 1;
+		m.gpus[g].facts.hops[0].speed_max_mts = 32000;
+		m.gpus[g].facts.hops[0].width_max = 16;
+	}
+	m.pairs[0].bandwidth.ce_write = UINT64_C(50000000000);
+	m.pairs[1].bandwidth.ce_write = UINT64_C(390000000000);
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(m.pairs[0].path, P2PSAFE_PATH_UNKNOWN);
+	assert_int_equal(m.pairs[0].nccl_path, P2PSAFE_PATH_NVL);
+	assert_int_equal(m.pairs[0].verdict, P2PSAFE_VERDICT_OK);
+	assert_int_equal(m.pairs[1].path, P2PSAFE_PATH_NVL);
 	p2s_model_free(&m);
 }
 
@@ -273,6 +314,8 @@ int main(void)
 	                                   cmocka_unit_test(one_unsupported_leg_is_no_refusal),
 	                                   cmocka_unit_test(tearing_128_is_told_and_not_judged),
 	                                   cmocka_unit_test(slower_than_staging_is_degraded),
+	                                   cmocka_unit_test(staging_has_directions),
+	                                   cmocka_unit_test(a_name_is_taken_back),
 	                                   cmocka_unit_test(exit_codes),
 	                                   cmocka_unit_test(a_matrix_gives_the_same_answer)};
 

@@ -122,6 +122,7 @@ int32_t p2s_model_make_pairs(struct p2s_model *m)
 			p->can_access = -1;
 			p->native_atomics = -1;
 			p->score = -1;
+			p->efficiency = -1;
 			p->verdict = P2PSAFE_VERDICT_UNTESTED;
 			p->transport = P2PSAFE_TRANSPORT_NONE;
 			if (a < b) {

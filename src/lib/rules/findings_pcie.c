@@ -184,46 +184,6 @@ int32_t p2s_find_display_reserved(const struct p2s_about *a, struct p2s_claim *c
 	return 1;
 }
 
-/* Bytes per second of a link, in thousands: transfers per second times lanes, less the encoding. */
-static uint64_t link_mb(uint32_t mts, uint32_t width)
-{
-	uint64_t bits = (uint64_t)mts * width;
-
-	return mts < 6000 ? bits / 10 : bits * 128 / 130 / 8;
-}
-
-int32_t p2s_find_bottleneck(const struct p2s_about *a, struct p2s_claim *c)
-{
-	const struct p2s_gpu_facts *f = &a->m->gpus[a->gpu].facts;
-	const struct p2s_hop *self;
-	const struct p2s_hop *worst = NULL;
-	uint64_t least = 0;
-	uint64_t own;
-
-	if (f->hop_count < 2)
-		return 0;
-	self = &f->hops[f->hop_count - 1];
-	own = link_mb(self->speed_max_mts, self->width_max);
-	for (size_t i = 0; i < f->hop_count; i++) {
-		const struct p2s_hop *h = &f->hops[i];
-		/* The speed drops when idle, the width does not. */
-		uint32_t width = h->width_now != 0 && (h->width_max == 0 || h->width_now < h->width_max) ? h->width_now : h->width_max;
-		uint64_t mb = link_mb(h->speed_max_mts, width);
-
-		if (mb != 0 && (worst == NULL || mb < least)) {
-			worst = h;
-			least = mb;
-		}
-	}
-	if (worst == NULL || own == 0 || least * 4 >= own * 3)
-		return 0;
-	P2S_SAY(c->source, "/sys/bus/pci/devices/%s", worst->address);
-	P2S_SAY(c->value[0], "%s", worst->address);
-	P2S_SAY(c->value[1], "%" PRIu64, least);
-	P2S_SAY(c->value[2], "%" PRIu64, own);
-	return 1;
-}
-
 static uint64_t rise(const uint64_t counter[2])
 {
 	return counter[0] != UINT64_MAX && counter[1] != UINT64_MAX && counter[1] > counter[0] ? counter[1] - counter[0] : 0;

@@ -172,6 +172,20 @@ static const struct p2s_staged *staged_of(const struct p2s_model *m, const struc
 	return NULL;
 }
 
+/* What measuring says about the pair besides its verdict. A name that its speed does not bear out is taken back: nobody knows then
+ * which way the bytes take. NCCL still believes NVML, so nccl_path stays. */
+static void measure(const struct p2s_model *m, struct p2s_pair *p, const struct p2s_staged *staged)
+{
+	struct p2s_limit limit;
+
+	p2s_score_limit(m, p, &limit);
+	p->limit_loaded = limit.under_load;
+	p->efficiency = p2s_score_efficiency(p, limit.under_load);
+	if (p2s_score_not_nvlink(m, p))
+		p->path = P2PSAFE_PATH_UNKNOWN;
+	p->score = p2s_score_pair(p, staged);
+}
+
 static int32_t kept_verdict(const struct p2s_matrix *kept, const struct p2s_pair *p, int32_t which)
 {
 	return normal(kept->verdict[((size_t)p->src * kept->gpus + (size_t)p->dst) * P2S_CONSUMERS + (size_t)which]);
@@ -210,7 +224,7 @@ int32_t p2s_rules_judge(struct p2s_model *m, const struct p2s_matrix *kept)
 
 		p->verdict = kept != NULL ? kept_verdict(kept, p, 0) : p2s_rules_pair(p, staged_of(m, p));
 		if (kept == NULL)
-			p->score = p2s_score_pair(p, staged_of(m, p));
+			measure(m, p, staged_of(m, p));
 	}
 	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
 		if (c != P2PSAFE_CONSUMER_MULTICAST)

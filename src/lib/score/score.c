@@ -1,39 +1,113 @@
 #include "score/score.h"
 
-/* The better of the two ways that consumers write: a pair is only as slow as its best engine. */
-static uint64_t best(const struct p2s_pair *p)
+static uint64_t larger(uint64_t a, uint64_t b)
 {
-	return p->bandwidth.sm_store > p->bandwidth.ce_write ? p->bandwidth.sm_store : p->bandwidth.ce_write;
+	return a > b ? a : b;
+}
+
+uint64_t p2s_score_writes(const struct p2s_pair *pair)
+{
+	return larger(pair->bandwidth.sm_store, pair->bandwidth.ce_write);
+}
+
+uint64_t p2s_score_staged(const struct p2s_pair *pair, const struct p2s_staged *staged)
+{
+	uint64_t own;
+	uint64_t other;
+
+	if (staged == NULL)
+		return 0;
+	/* Of a staged pair (a < b): ce_write is a to b, ce_read b to a. */
+	own = pair->src < pair->dst ? staged->bandwidth.ce_write : staged->bandwidth.ce_read;
+	other = pair->src < pair->dst ? staged->bandwidth.ce_read : staged->bandwidth.ce_write;
+	return own != 0 ? own : other;
 }
 
 int32_t p2s_score_degraded(const struct p2s_pair *pair, const struct p2s_staged *staged)
 {
-	return staged != NULL && best(pair) != 0 && staged->bandwidth.ce_write != 0 && best(pair) <= staged->bandwidth.ce_write;
+	uint64_t peer = p2s_score_writes(pair);
+	uint64_t host = p2s_score_staged(pair, staged);
+
+	return peer != 0 && host != 0 && peer <= host;
+}
+
+int32_t p2s_score_not_nvlink(const struct p2s_model *m, const struct p2s_pair *pair)
+{
+	uint64_t seen = p2s_score_writes(pair);
+	uint64_t a = p2s_score_own_link(&m->gpus[pair->src].facts);
+	uint64_t b = p2s_score_own_link(&m->gpus[pair->dst].facts);
+
+	return pair->path == P2PSAFE_PATH_NVL && seen != 0 && a != 0 && b != 0 && seen < (a < b ? a : b);
+}
+
+int32_t p2s_score_efficiency(const struct p2s_pair *pair, uint64_t limit_under_load)
+{
+	uint64_t of = limit_under_load != 0 ? limit_under_load : pair->limit_bytes_per_s;
+	uint64_t seen = p2s_score_writes(pair);
+
+	if (of == 0 || seen == 0)
+		return -1;
+	return seen / 10 >= of ? 10000 : (int32_t)(seen * 1000 / of);
+}
+
+/* value of `of`, in `weight` parts; more than all is all. */
+static uint64_t part(uint64_t value, uint64_t of, uint64_t weight)
+{
+	if (value >= of)
+		return weight;
+	while (of > UINT64_MAX / 1000) { /* no speed is that large: only so that no product overflows */
+		of >>= 10;
+		value >>= 10;
+	}
+	return value * weight / of;
+}
+
+/* Of the limit. Where nothing is known to compare with, half of the weight: it moved, and that is all that can be said. */
+static uint64_t share(uint64_t value, uint64_t limit, uint64_t weight)
+{
+	if (value == 0)
+		return 0;
+	return limit != 0 ? part(value, limit, weight) : weight / 2;
+}
+
+static uint64_t gain(uint64_t peer, uint64_t host)
+{
+	return host == 0 || peer <= host ? 0 : part(peer - host, host, P2S_SCORE_GAIN);
+}
+
+static uint64_t sooner(const struct p2s_pair *pair, const struct p2s_staged *staged)
+{
+	uint64_t peer = pair->latency.store_flag_ns;
+	uint64_t host = staged != NULL ? staged->latency.store_flag_ns : 0;
+
+	return peer == 0 || peer >= host ? 0 : part(host - peer, host, P2S_SCORE_LATENCY);
 }
 
 int32_t p2s_score_pair(const struct p2s_pair *pair, const struct p2s_staged *staged)
 {
-	uint64_t bw = best(pair);
-	uint64_t of;
+	uint64_t writes = p2s_score_writes(pair);
+	uint64_t host = p2s_score_staged(pair, staged);
+	uint64_t limit = pair->limit_bytes_per_s != 0 ? pair->limit_bytes_per_s : host < UINT64_MAX / 2 ? host * 2 : 0;
+	uint64_t sum;
 
 	switch (pair->verdict) {
 	case P2PSAFE_VERDICT_OK:
 	case P2PSAFE_VERDICT_DEGRADED:
 		break;
-	case P2PSAFE_VERDICT_UNTESTED:
-	case P2PSAFE_VERDICT_UNKNOWN:
-		return -1;
-	default:
+	case P2PSAFE_VERDICT_CORRUPT:
+	case P2PSAFE_VERDICT_HANG:
+	case P2PSAFE_VERDICT_ERROR:
+	case P2PSAFE_VERDICT_UNSUPPORTED:
 		return 0;
+	default:
+		return writes != 0 ? 0 : -1;
 	}
-	if (bw == 0)
+	if (writes == 0)
 		return -1;
-	/* Part of what the narrowest hop can do; without a limit, the share against staging. */
-	of = pair->limit_bytes_per_s;
-	if (of == 0)
-		of = staged != NULL && staged->bandwidth.ce_write != 0 ? bw / 2 + staged->bandwidth.ce_write / 2 + bw / 2 : bw * 2;
-	if (bw >= of)
-		return 1000;
-	bw = bw / (of / 1000 + 1);
-	return bw < 1 ? 1 : (int32_t)bw;
+	sum = share(writes, limit, P2S_SCORE_WRITE) +
+	      share(larger(pair->bandwidth.ce_read, pair->bandwidth.sm_load), limit, P2S_SCORE_READ) +
+	      share(pair->bandwidth.loaded, limit, P2S_SCORE_LOADED) + gain(writes, host) + sooner(pair, staged);
+	if (pair->verdict == P2PSAFE_VERDICT_DEGRADED)
+		return 1 + (int32_t)(sum * (P2S_SCORE_DEGRADED_MAX - 1) / 1000);
+	return P2S_SCORE_DEGRADED_MAX + 1 + (int32_t)(sum * (1000 - P2S_SCORE_DEGRADED_MAX - 1) / 1000);
 }
