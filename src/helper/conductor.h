@@ -83,6 +83,7 @@ struct p2s_device { /* a GPU of the run */
 	int32_t fact[P2S_RUN_FACTS]; /* what NVML said, by P2S_GPU_FACT_* */
 	char uuid[48];
 	char name[96];
+	char vbios[32];
 	char error[160];
 	struct p2s_pattern history[P2S_M_COUNT][8]; /* what the window of each mapping held, newest first */
 };

@@ -66,6 +66,7 @@ void p2s_link_gpu(struct p2s_run *run, uint32_t gpu)
 	out.minor = d->minor;
 	snprintf(out.uuid, sizeof out.uuid, "%s", d->uuid);
 	snprintf(out.name, sizeof out.name, "%s", d->name);
+	snprintf(out.vbios, sizeof out.vbios, "%s", d->vbios);
 	snprintf(out.error, sizeof out.error, "%s", d->error);
 	if (d->inited[P2S_CHAN_GPU]) {
 		out.ordinal = info->ordinal;

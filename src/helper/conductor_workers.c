@@ -241,6 +241,8 @@ static void merge_gpu(struct p2s_run *run, const struct p2s_lib_gpu_out *in)
 		snprintf(d->uuid, sizeof d->uuid, "%s", in->uuid);
 	if (in->name[0] != '\0')
 		snprintf(d->name, sizeof d->name, "%s", in->name);
+	if (in->vbios[0] != '\0')
+		snprintf(d->vbios, sizeof d->vbios, "%s", in->vbios);
 	pthread_mutex_unlock(&run->table_lock);
 	p2s_link_gpu(run, in->index);
 }
@@ -349,7 +351,7 @@ int p2s_workers_start_sides(struct p2s_run *run)
 	const char *library = NULL;
 
 	start_side(run, 0, "host", NULL, now + HOST_NS < run->stop_ns ? now + HOST_NS : run->stop_ns);
-	if (run->ask.mode != P2S_MODE_TEST || !run->has_cuda)
+	if ((run->ask.mode != P2S_MODE_TEST && run->ask.mode != P2S_MODE_RECHECK) || !run->has_cuda)
 		return run->side[0].started;
 	if (run->ask.host_dir[0] != '\0') {
 		snprintf(path, sizeof path, "%s/sim/libnvidia-ml.so.1", run->dir);
@@ -370,7 +372,7 @@ static void ask_nvml_again(struct p2s_run *run)
 	if (side->started)
 		pthread_join(side->thread, NULL);
 	side->started = 0;
-	if (side->sock < 0 || !side->answered || atomic_load(&run->stopped) ||
+	if (run->ask.mode != P2S_MODE_TEST || side->sock < 0 || !side->answered || atomic_load(&run->stopped) ||
 	    p2s_codec_send(side->sock, &p2s_lib_table, p2s_id_lib_done, &again, -1, 0) != P2S_IO_OK)
 		return;
 	side->deadline_ns = now + AGAIN_NS < run->last_ns ? now + AGAIN_NS : run->last_ns;

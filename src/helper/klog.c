@@ -13,6 +13,7 @@
 
 #define SCAN_NS (50 * P2S_MS)   /* for what was logged since boot, in a test */
 #define PROBE_NS (20 * P2S_MS)  /* likewise in a probe, which has 50 ms for everything */
+#define RECHECK_NS P2S_SEC      /* likewise where the log's newest lines are what is asked for */
 #define SCAN_BYTES (2 * P2S_MIB)
 #define SCAN_LEAST (P2S_MIB / 4) /* read whatever the time: a slow machine's log is no emptier; a few ms on a fast one */
 #define DRAIN_RECORDS 4096      /* of one drain: a storm must not hold up a step */
@@ -62,6 +63,7 @@ static void send_event(struct p2s_run *run, const struct p2s_log_event *e)
 	                              .owner_offset = e->owner_offset,
 	                              .flags = e->flags,
 	                              .usec = e->usec,
+	                              .seq = e->seq,
 	                              .repeats = e->repeats};
 
 	snprintf(m.device, sizeof m.device, "%s", e->device);
@@ -71,7 +73,10 @@ static void send_event(struct p2s_run *run, const struct p2s_log_event *e)
 
 static void send_state(struct p2s_run *run, const struct p2s_klog *log)
 {
-	struct p2s_lib_log_state m = {.state = log->source.state, .lost = log->source.lost + (log->source.gap != 0)};
+	struct p2s_lib_log_state m = {.state = log->source.state,
+	                              .lost = log->source.lost + (log->source.gap != 0),
+	                              .first = log->source.first,
+	                              .position = log->source.position};
 
 	p2s_link_send(run, p2s_id_lib_log_state, &m, -1);
 }
@@ -237,6 +242,7 @@ static void tell(struct p2s_run *run, struct p2s_klog *log, const struct p2s_log
 	}
 	if (alike >= 0 && (count >= ALIKE || log->sent_count == EVENTS)) {
 		log->sent[alike].event.repeats++;
+		log->sent[alike].event.seq = e->seq; /* how young the youngest of them is */
 		log->sent[alike].changed = 1;
 		log->last[e->kind] = alike;
 		return;
@@ -351,7 +357,7 @@ static int read_log(struct p2s_run *run, struct p2s_klog *log, size_t records, u
 		size_t n;
 
 		if (until_ns != 0 && (i & 15) == 0 && log->source.bytes > SCAN_LEAST &&
-		    (p2s_now_ns() >= until_ns || log->source.bytes > SCAN_BYTES))
+		    (p2s_now_ns() >= until_ns || (log->source.bytes > SCAN_BYTES && run->ask.mode != P2S_MODE_RECHECK)))
 			return 0;
 		if (!p2s_klog_source_next(&log->source, &record))
 			return 1;
@@ -377,7 +383,8 @@ static void *scan(void *arg)
 {
 	struct p2s_run *run = arg;
 	struct p2s_klog *log = run->klog;
-	uint64_t until = p2s_now_ns() + (run->ask.mode == P2S_MODE_TEST ? SCAN_NS : PROBE_NS);
+	int32_t mode = run->ask.mode;
+	uint64_t until = p2s_now_ns() + (mode == P2S_MODE_RECHECK ? RECHECK_NS : mode == P2S_MODE_TEST ? SCAN_NS : PROBE_NS);
 
 	pthread_mutex_lock(&log->lock);
 	look_at_gpus(run, log, 0);

@@ -152,8 +152,10 @@ static int next_of_files(struct p2s_klog_source *s, struct p2s_log_record *out)
 
 		s->file_at += used;
 		s->bytes += used;
-		if (what == P2S_LOG_NEXT_RECORD)
+		if (what == P2S_LOG_NEXT_RECORD) {
+			out->seq = s->file_count++;
 			return 1;
+		}
 		if (used == 0)
 			break;
 	}
@@ -176,16 +178,22 @@ static int next_of_files(struct p2s_klog_source *s, struct p2s_log_record *out)
 		memmove(s->buffer, s->buffer + used, s->held - used);
 		s->held -= used;
 		s->bytes += used;
-		if (what == P2S_LOG_NEXT_RECORD)
+		if (what == P2S_LOG_NEXT_RECORD) {
+			/* It lives as long as this run: no later one will count it. */
+			out->seq = s->file_count > 0 ? s->file_count - 1 : 0;
 			return 1;
+		}
 	}
 }
 
 int p2s_klog_source_next(struct p2s_klog_source *s, struct p2s_log_record *out)
 {
-	if (s->state != P2S_LOG_READABLE)
+	if (s->state != P2S_LOG_READABLE || !(s->fd >= 0 ? next_of_device(s, out) : next_of_files(s, out)))
 		return 0;
-	return s->fd >= 0 ? next_of_device(s, out) : next_of_files(s, out);
+	s->position = out->seq + 1;
+	if (s->first == 0)
+		s->first = s->position;
+	return 1;
 }
 
 void p2s_klog_source_skip(struct p2s_klog_source *s)
@@ -203,6 +211,7 @@ void p2s_klog_source_skip(struct p2s_klog_source *s)
 
 		s->file_at += used;
 		s->lost += what == P2S_LOG_NEXT_RECORD;
+		s->file_count += what == P2S_LOG_NEXT_RECORD;
 		if (used == 0)
 			break;
 	}

@@ -11,11 +11,14 @@ struct p2s_klog_source {
 	int have_seq;
 	int gap;        /* records were skipped: the next number tells how many */
 	uint64_t lost;
+	uint64_t first;    /* number of the first and of the last record, plus one; 0 none */
+	uint64_t position;
 	uint64_t bytes; /* read so far */
 	/* simulated */
 	char *file;     /* what the host logged before the test */
 	size_t file_bytes;
 	size_t file_at;
+	uint64_t file_count; /* records so far: their numbers, for a file may have none of its own */
 	int live_fd;    /* what it logs during the test; -1: none. Not owned */
 	uint64_t live_at;
 	char buffer[2 * P2S_LOG_RECORD_MAX];

@@ -25,6 +25,7 @@
 	N(handle, "nvmlDeviceGetHandleByPciBusId_v2", (const char *, nvml_device *))                                               \
 	N(uuid, "nvmlDeviceGetUUID", (nvml_device, char *, unsigned))                                                              \
 	N(name, "nvmlDeviceGetName", (nvml_device, char *, unsigned))                                                              \
+	N(vbios, "nvmlDeviceGetVbiosVersion", (nvml_device, char *, unsigned))                                                    \
 	N(minor, "nvmlDeviceGetMinorNumber", (nvml_device, unsigned *))                                                            \
 	N(p2p, "nvmlDeviceGetP2PStatus", (nvml_device, nvml_device, int, int *))                                                   \
 	N(link_state, "nvmlDeviceGetNvLinkState", (nvml_device, unsigned, int *))                                                  \
@@ -100,6 +101,8 @@ static void ask_gpu(struct nvml *v, uint32_t g)
 		out.uuid[0] = '\0';
 	if (v->name == NULL || v->name(v->device[g], out.name, sizeof out.name) != NVML_OK)
 		out.name[0] = '\0';
+	if (v->vbios == NULL || v->vbios(v->device[g], out.vbios, sizeof out.vbios) != NVML_OK)
+		out.vbios[0] = '\0';
 	if (v->minor != NULL && v->minor(v->device[g], &minor) == NVML_OK && minor < 4096)
 		out.minor = (int32_t)minor;
 	(void)p2s_codec_send(v->sock, &p2s_lib_table, p2s_id_lib_gpu_out, &out, -1, soon());

@@ -319,14 +319,17 @@ class Cache(Program):
         self.assertRegex(out, r"^[1-9]\d* files? removed\n$")
         self.assertIn("nothing is kept", self.run_program("--host", HEALTHY, "cache", "show")[2])
 
-    def test_recheck_tests_again(self):
+    def test_recheck_says_what_it_compared(self):
         words = ["--host", HEALTHY, "decide", "--level", "quick", "--json"]
-        hits = []
+        kept = []
         for more in ([], [], ["--recheck"]):
             code, out, err = self.run_program(*words, *more)
             self.assertEqual(code, 0, err)
-            hits.append(json.loads(out)["kept"]["hit"])
-        self.assertEqual(hits, [False, True, False])
+            kept.append(json.loads(out)["kept"])
+        self.assertEqual([k["hit"] for k in kept], [False, True, True])
+        self.assertTrue(kept[1]["reason"].endswith(" not rechecked"), kept[1])
+        self.assertNotIn("not rechecked", kept[2]["reason"])
+        self.assertIn("rechecked", kept[2]["reason"])
 
     def test_log_level_is_checked(self):
         code, _, err = self.run_program("--host", HEALTHY, "probe", P2PSAFE_LOG="loud")

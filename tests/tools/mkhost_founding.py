@@ -123,4 +123,10 @@ HOSTS = {
     "s06a-other-numbers": renumbered("The same, and every IOMMU group has another number.", [73, 12, 40, 9]),
     "s06b-other-type": renumbered("The same numbers as at first, and the group of one GPU translates.", [30, 31, 32, 33],
                                   types=["identity", "identity", "DMA-FQ"]),
+    "s06c-acs-cleared": renumbered("The machine of s06 after somebody cleared the ACS words of its root ports with setpci.",
+                                   [30, 31, 32, 33], acs=0),
+    "s06d-xid-since": renumbered(
+        "The machine of s06 after one of its GPUs reported that it fell off the bus.", [30, 31, 32, 33],
+        kmsg=["iommu: Default domain type: Passthrough",
+              "NVRM: Xid (PCI:0000:61:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."]),
 }

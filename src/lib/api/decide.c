@@ -7,6 +7,7 @@
 
 #include "api/answer.h"
 #include "api/hit.h"
+#include "api/recheck.h"
 #include "core/names.h"
 #include "emit/emit.h"
 #include "ipc/proto.h"
@@ -30,6 +31,7 @@ struct testing {
 	struct p2s_marker marker;
 	int32_t forbidden; /* a marker says no */
 	int32_t unmarked;  /* no marker could be written */
+	struct p2s_refused refused; /* record that a recheck spoke against */
 };
 
 static int32_t find(struct testing *t, const char *code, int32_t severity, const char *source, const char *text)
@@ -144,7 +146,10 @@ static int32_t publish(struct testing *t)
 		struct p2s_request any = t->s->request;
 
 		any.level = 0; /* the level is the policy's business here, not the key's */
-		policy = p2s_policy_replace(&old, p2s_key_matches(&old, t->m, &t->s->host, &any, reason, sizeof reason), &now);
+		policy = p2s_policy_replace(&old,
+									p2s_key_matches(&old, t->m, &t->s->host, &any, reason, sizeof reason) &&
+										p2s_recheck_record(t->dir, &old, t->m),
+									&now);
 		if (p2s_record_worst(&now) == P2PSAFE_VERDICT_UNTESTED)
 			now.retries = p2s_record_worst(&old) == P2PSAFE_VERDICT_UNTESTED ? old.retries + 1 : 0;
 	}
@@ -283,6 +288,13 @@ static int32_t give_up(struct testing *t, p2psafe_report *report)
 	return rc != 0 ? rc : untested(t, "LOCK_HELD", "another answer was published, but it cannot be read");
 }
 
+static int32_t try_kept(struct p2s_session *s, const struct p2s_places *places, struct p2s_refused *refused, p2psafe_report *report,
+						int32_t *hit, char *why, size_t cap)
+{
+	return s->request.flags & P2PSAFE_FLAG_RECHECK ? p2s_recheck_hit(s, places, refused, report, hit, why, cap)
+												   : p2s_hit_try(s, places, report, hit, why, cap);
+}
+
 /* We hold the lock: the answer may be there by now, else we make it. */
 static int32_t make_answer(struct testing *t, p2psafe_report *report)
 {
@@ -292,10 +304,10 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 	enum p2s_group group;
 	int32_t rc;
 
-	if (use_cache && !(t->s->request.flags & P2PSAFE_FLAG_RECHECK)) {
+	if (use_cache) {
 		p2s_model_free(t->m);
 		p2s_model_init(t->m);
-		rc = p2s_hit_try(t->s, &t->places, report, &hit, why, sizeof why);
+		rc = try_kept(t->s, &t->places, &t->refused, report, &hit, why, sizeof why);
 		if (rc != 0 || hit)
 			return rc;
 		rc = look_again(t, &group);
@@ -325,14 +337,14 @@ int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 	struct p2s_places places;
 	struct testing t;
 	enum p2s_group group;
+	struct p2s_refused refused = {.path = ""};
 	int32_t hit = 0;
 	char why[200];
 	int32_t rc = 0;
 
-	/* Rechecking what only the helper can read is done by testing again: nothing less proves as much. */
-	if (!(s->request.flags & (P2PSAFE_FLAG_NO_CACHE | P2PSAFE_FLAG_RECHECK))) {
+	if (!(s->request.flags & P2PSAFE_FLAG_NO_CACHE)) {
 		p2s_places_open(&places, &s->request, 0);
-		rc = p2s_hit_try(s, &places, report, &hit, why, sizeof why);
+		rc = try_kept(s, &places, &refused, report, &hit, why, sizeof why);
 		p2s_places_close(&places);
 		if (rc != 0 || hit)
 			return rc;
@@ -345,6 +357,7 @@ int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 	if (group != P2S_GROUP_TESTABLE)
 		return p2s_answer_finish(s, m, NULL);
 	open_testing(&t, s, report);
+	t.refused = refused;
 	if (t.dir < 0 && !s->request.simulated && s->request.flags & P2PSAFE_FLAG_REQUIRE_MARKER) {
 		rc = untested(&t, "NO_MARKER", t.places.why);
 	} else {

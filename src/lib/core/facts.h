@@ -104,6 +104,7 @@ struct p2s_log_event {
 	uint64_t owner_offset; /* from the start of that BAR */
 	uint64_t flags;
 	uint64_t usec;   /* since boot */
+	uint64_t seq;    /* number of its record, plus one; 0 unknown */
 	uint32_t repeats; /* further lines alike, suppressed ones included */
 	char device[P2S_BDF_TEXT]; /* as named by the line; "" none */
 	char text[240];  /* the line without prefix, identifiers removed */
@@ -155,6 +156,8 @@ struct p2s_host_facts {
 	int32_t kernel_minor;
 	int32_t log_state; /* enum p2s_log_state */
 	uint64_t log_lost; /* records overwritten before they were read */
+	uint64_t log_first; /* number of the first record that was seen, plus one; 0 unknown */
+	uint64_t log_position; /* of the last one, plus one: what is logged later has a higher number; 0 unknown */
 	/* this process's view */
 	uint64_t shm_bytes; /* size of /dev/shm; 0 unread */
 	int32_t nodes_usable;  /* openable /dev/nvidia<minor> */

@@ -22,6 +22,7 @@ struct p2s_gpu {
 	char address[P2S_BDF_TEXT];
 	char uuid[48];
 	char name[96];
+	char vbios[32];       /* as the driver tells it; "" unknown */
 	char driver[32];      /* bound kernel driver; "" none */
 	char domain_type[24]; /* of its IOMMU group, as the kernel prints it; "" unknown */
 	char error[160];      /* why state is failed, busy or risky */

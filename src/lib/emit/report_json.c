@@ -123,9 +123,10 @@ static json_t *host(const struct p2s_model *m)
 							   "parameters", driver_parameters(m->driver_parameters), "cuda_version",
 							   m->cuda_version > 0 ? json_integer(m->cuda_version) : json_null());
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "kernel", TEXT(m->kernel), "driver", driver, "virtualization",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "kernel", TEXT(m->kernel), "driver", driver, "virtualization",
 					 TEXT(m->virtualization), "container", TEXT(m->container), "snp_host", tristate(m->snp_host), "privileged",
-					 json_boolean(m->privileged), "log_state", TEXT(m->log_state));
+					 json_boolean(m->privileged), "log_state", TEXT(m->log_state), "log_position",
+					 number_or_null(m->facts.host.log_position));
 }
 
 static json_t *gpu(const struct p2s_gpu *g)
@@ -150,6 +151,10 @@ static json_t *gpu(const struct p2s_gpu *g)
 	json_object_set_new(o, "minor", int_or_null(g->minor));
 	json_object_set_new(o, "free_bytes", number_or_null(g->free_bytes));
 	json_object_set_new(o, "error", TEXT(g->error));
+	json_object_set_new(o, "vbios", TEXT(g->vbios));
+	json_object_set_new(o, "mig", tristate(g->facts.mig));
+	json_object_set_new(o, "nvlinks", json_pack("{s:o, s:o}", "active", int_or_null(g->facts.nvlinks_active), "total",
+												int_or_null(g->facts.nvlinks_total)));
 	json_object_set_new(o, "link", p2s_emit_link(&g->facts));
 	json_object_set_new(o, "path", p2s_emit_path(&g->facts));
 	return o;

@@ -69,6 +69,7 @@ static int32_t read_gpu(const json_t *o, struct p2s_model *m)
 	const char *address = json_string_value(json_object_get(o, "bdf"));
 	const char *cc = json_string_value(json_object_get(o, "compute_capability"));
 	const char *id = json_string_value(json_object_get(o, "id"));
+	const json_t *links = json_object_get(o, "nvlinks");
 	int major, minor;
 
 	if (address == NULL || !p2s_bdf_parse(address, &bdf))
@@ -84,6 +85,10 @@ static int32_t read_gpu(const json_t *o, struct p2s_model *m)
 	TEXT(o, "driver", g->driver);
 	TEXT(o, "domain_type", g->domain_type);
 	TEXT(o, "error", g->error);
+	TEXT(o, "vbios", g->vbios);
+	g->facts.mig = flag(o, "mig", P2S_UNREAD);
+	g->facts.nvlinks_active = small(links, "active", 1000, P2S_UNREAD);
+	g->facts.nvlinks_total = small(links, "total", 1000, P2S_UNREAD);
 	g->minor = small(o, "minor", 255, -1);
 	g->numa_node = small(o, "numa_node", 65535, -1);
 	g->ours = flag(o, "ours", 0);
@@ -299,6 +304,7 @@ static void read_host(const json_t *o, struct p2s_model *m)
 	TEXT(o, "virtualization", m->virtualization);
 	TEXT(o, "container", m->container);
 	TEXT(o, "log_state", m->log_state);
+	m->facts.host.log_position = number(o, "log_position");
 	m->snp_host = flag(o, "snp_host", -1);
 	m->privileged = flag(o, "privileged", 0);
 	TEXT(driver, "version", m->driver_version);

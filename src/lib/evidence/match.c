@@ -212,6 +212,7 @@ int32_t p2s_log_match(const struct p2s_log_record *record, struct p2s_log_found 
 		out->family = 0;
 		e->kind = lines[i].kind;
 		e->usec = record->usec;
+		e->seq = record->seq + 1;
 		if (e->device[0] == '\0')
 			memcpy(e->device, device, sizeof e->device);
 		finish_match(rest, out);

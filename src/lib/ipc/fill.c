@@ -40,6 +40,8 @@ int32_t p2s_fill_gpu(struct p2s_model *m, const struct p2s_lib_gpu_out *in)
 		COPY(g->uuid, in->uuid);
 	if (in->name[0] != '\0')
 		COPY(g->name, in->name);
+	if (in->vbios[0] != '\0')
+		COPY(g->vbios, in->vbios);
 	if (in->error[0] != '\0')
 		COPY(g->error, in->error);
 	if (in->state == P2PSAFE_GPU_STATE_FAILED)

@@ -176,6 +176,7 @@ int32_t p2s_fill_log_event(struct p2s_model *m, const struct p2s_lib_log_event *
 	}
 	e.flags = in->flags;
 	e.usec = in->usec;
+	e.seq = in->seq;
 	e.repeats = in->repeats;
 	snprintf(e.device, sizeof e.device, "%.*s", (int)sizeof e.device - 1, in->device);
 	COPY(e.text, in->text);
@@ -200,6 +201,8 @@ int32_t p2s_fill_log_state(struct p2s_model *m, const struct p2s_lib_log_state *
 		return -1;
 	m->facts.host.log_state = in->state;
 	m->facts.host.log_lost = in->lost;
+	m->facts.host.log_first = in->first;
+	m->facts.host.log_position = in->position;
 	/* What the helper met when it opened the log counts more than what access rights promised. */
 	if (in->state != P2S_LOG_UNREAD)
 		COPY(m->log_state, words[in->state]);

@@ -10,7 +10,8 @@
 enum {
 	P2S_MODE_PROBE = 0, /* asks no driver */
 	P2S_MODE_TEST = 1,
-	P2S_MODE_MINORS = 2 /* only what the driver's own files say about device nodes */
+	P2S_MODE_MINORS = 2, /* only what the driver's own files say about device nodes */
+	P2S_MODE_RECHECK = 3 /* what a kept record rests on and only the helper can read: no GPU is opened, no byte moves */
 };
 
 /* The library's answer to risk. */

@@ -228,6 +228,26 @@ P2S_EXPORT int nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned bytes
 	return rc ? rc : put_text(text, bytes, config.gpus[gpu].name);
 }
 
+/* As the driver's own file of the tree has it. */
+P2S_EXPORT int nvmlDeviceGetVbiosVersion(nvmlDevice_t device, char *text, unsigned bytes)
+{
+	const char *dir = getenv("P2PSAFE_SIM_HOST");
+	char path[4200], line[200], version[80] = "";
+	int rc, gpu = gpu_of(device, &rc), n;
+	FILE *f;
+
+	if (rc)
+		return rc;
+	n = snprintf(path, sizeof(path), "%s/root/proc/driver/nvidia/gpus/%s/information", dir ? dir : "", config.gpus[gpu].address);
+	f = n > 0 && (size_t)n < sizeof(path) ? fopen(path, "re") : NULL;
+	if (!f)
+		return NVML_ERROR_NOT_SUPPORTED;
+	while (!version[0] && fgets(line, sizeof(line), f))
+		(void)sscanf(line, "Video BIOS: %79s", version);
+	fclose(f);
+	return version[0] ? put_text(text, bytes, version) : NVML_ERROR_NOT_SUPPORTED;
+}
+
 P2S_EXPORT int nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *minor)
 {
 	int rc, gpu = gpu_of(device, &rc);

@@ -72,6 +72,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device);
 int nvmlDeviceGetHandleByPciBusId_v2(const char *address, nvmlDevice_t *device);
 int nvmlDeviceGetUUID(nvmlDevice_t device, char *text, unsigned bytes);
 int nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned bytes);
+int nvmlDeviceGetVbiosVersion(nvmlDevice_t device, char *text, unsigned bytes);
 int nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *minor);
 int nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvml_pci *pci);
 int nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int index, int *status);

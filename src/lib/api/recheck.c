@@ -1,0 +1,121 @@
+#include "api/recheck.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/answer.h"
+#include "api/hit.h"
+#include "emit/emit.h"
+#include "ipc/proto.h"
+#include "kept/recheck.h"
+#include "kept/store.h"
+
+/* Back to what it was before the hit. */
+static void forget(p2psafe_report *report)
+{
+	p2s_view_free(&report->decision);
+	p2s_model_init(&report->decision.m);
+	if (report->evidence != NULL)
+		p2s_view_free(report->evidence);
+	free(report->evidence);
+	report->evidence = NULL;
+	if (report->load_free != NULL)
+		report->load_free(report->load_user);
+	report->load = NULL;
+	report->load_free = NULL;
+	report->load_user = NULL;
+	report->load_done = 0;
+}
+
+/* What the machine is now, for the group of the hit. */
+static int32_t look(struct p2s_session *s, const struct p2s_model *kept, struct p2s_model *now)
+{
+	struct p2s_run_result result;
+	enum p2s_group group;
+	int32_t rc = p2s_answer_look(s, now, P2S_SCOPE_ALL);
+
+	for (size_t i = 0; rc == 0 && i < now->gpu_count; i++)
+		for (size_t k = 0; k < kept->gpu_count; k++)
+			if (strcmp(now->gpus[i].address, kept->gpus[k].address) == 0)
+				now->gpus[i].minor = kept->gpus[k].minor;
+	if (rc == 0)
+		rc = p2s_answer_group(s, now, 0, &group);
+	return rc != 0 ? rc : p2s_answer_run(s, now, P2S_MODE_RECHECK, NULL, NULL, &result);
+}
+
+static void say(const struct p2s_recheck *r, const char *named, char *reason, size_t cap)
+{
+	snprintf(reason, cap, "%.60s%sACS, MIG, NVLink states, UUID, VBIOS and kernel log rechecked%s%.100s", named, named[0] != '\0' ? "; " : "",
+	         r->unread[0] != '\0' ? ", but not: " : "", r->unread);
+}
+
+static int32_t recheck(struct p2s_session *s, p2psafe_report *report, const char *named, char *why, size_t cap, int32_t *same)
+{
+	const struct p2s_model *kept = &p2s_report_evidence(report)->m;
+	struct p2s_recheck r;
+	struct p2s_model now;
+	int32_t rc;
+
+	*same = 0;
+	if (report->evidence == NULL) {
+		snprintf(why, cap, "a record without evidence beside it cannot be rechecked");
+		return 0;
+	}
+	p2s_model_init(&now);
+	rc = look(s, kept, &now);
+	if (rc == 0) {
+		*same = p2s_recheck_compare(kept, &now, &r);
+		if (*same) {
+			say(&r, named, report->decision.m.kept_reason, sizeof report->decision.m.kept_reason);
+			memcpy(report->evidence->m.kept_reason, report->decision.m.kept_reason, sizeof report->decision.m.kept_reason);
+		} else {
+			snprintf(why, cap, "%s", r.changed);
+		}
+	}
+	p2s_model_free(&now);
+	return rc;
+}
+
+int32_t p2s_recheck_hit(struct p2s_session *s, const struct p2s_places *places, struct p2s_refused *refused, p2psafe_report *report,
+                        int32_t *hit, char *why, size_t cap)
+{
+	int32_t rc = p2s_hit_try(s, places, report, hit, why, cap);
+	char path[sizeof refused->path];
+	char named[200];
+	int32_t same = 0;
+
+	if (rc != 0 || !*hit)
+		return rc;
+	snprintf(path, sizeof path, "%s", report->decision.m.kept_path);
+	snprintf(named, sizeof named, "%s", why); /* of a hit: what of the key could not be compared */
+	if (strcmp(path, refused->path) != 0)
+		rc = recheck(s, report, named, why, cap, &same);
+	else
+		snprintf(why, cap, "%s", refused->why);
+	if (rc == 0 && same)
+		return 0;
+	memcpy(refused->path, path, sizeof path);
+	snprintf(refused->why, sizeof refused->why, "%.199s", why);
+	forget(report);
+	*hit = 0;
+	return rc;
+}
+
+int32_t p2s_recheck_record(int dir, const struct p2s_record *r, const struct p2s_model *now)
+{
+	struct p2s_recheck out;
+	struct p2s_model kept;
+	int32_t same = 1;
+	size_t len = 0;
+	char *text = p2s_store_full(dir, r, &len);
+	json_t *top = text != NULL ? json_loadb(text, len, 0, NULL) : NULL;
+
+	p2s_model_init(&kept);
+	if (top != NULL && p2s_emit_parse(top, &kept) == 1)
+		same = p2s_recheck_compare(&kept, now, &out);
+	p2s_model_free(&kept);
+	json_decref(top);
+	free(text);
+	return same;
+}

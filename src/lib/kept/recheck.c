@@ -1,0 +1,110 @@
+#include "kept/recheck.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "evidence/log.h"
+
+static int32_t differs(struct p2s_recheck *r, const char *what, const char *of)
+{
+	snprintf(r->changed, sizeof r->changed, "%s of %s changed", what, of);
+	return 0;
+}
+
+/* Each name once. */
+static int32_t unread(struct p2s_recheck *r, const char *what)
+{
+	size_t used = strlen(r->unread);
+
+	if (strstr(r->unread, what) == NULL && used + strlen(what) + 3 < sizeof r->unread)
+		snprintf(r->unread + used, sizeof r->unread - used, "%s%s", used > 0 ? ", " : "", what);
+	return 1;
+}
+
+static int32_t same_number(struct p2s_recheck *r, const char *what, const char *of, int32_t kept, int32_t now)
+{
+	if (kept == P2S_UNREAD || now == P2S_UNREAD)
+		return unread(r, what);
+	return kept == now || differs(r, what, of);
+}
+
+static int32_t same_text(struct p2s_recheck *r, const char *what, const char *of, const char *kept, const char *now)
+{
+	if (kept[0] == '\0' || now[0] == '\0')
+		return unread(r, what);
+	return strcasecmp(kept, now) == 0 || differs(r, what, of);
+}
+
+/* Every bridge above the GPU, and the GPU itself. A GPU that hangs elsewhere has other words, whatever they are. */
+static int32_t same_way(struct p2s_recheck *r, const struct p2s_gpu *kept, const struct p2s_gpu *now)
+{
+	const struct p2s_gpu_facts *a = &kept->facts;
+	const struct p2s_gpu_facts *b = &now->facts;
+	int32_t same = 1;
+
+	if (a->hop_count == 0 || b->hop_count == 0)
+		return unread(r, "ACS");
+	if (a->hop_count != b->hop_count)
+		return differs(r, "the bridges", now->address);
+	for (size_t i = 0; i < a->hop_count && same; i++) {
+		if (strcmp(a->hops[i].address, b->hops[i].address) != 0)
+			same = differs(r, "the bridges", now->address);
+		else
+			same = same_number(r, "ACS", b->hops[i].address, a->hops[i].acs_ctl, b->hops[i].acs_ctl);
+	}
+	return same;
+}
+
+static int32_t same_gpu(struct p2s_recheck *r, const struct p2s_gpu *kept, const struct p2s_gpu *now)
+{
+	const struct p2s_gpu_facts *a = &kept->facts;
+	const struct p2s_gpu_facts *b = &now->facts;
+	const char *of = now->address;
+
+	return same_way(r, kept, now) && same_number(r, "MIG mode", of, a->mig, b->mig) &&
+	       same_number(r, "NVLink states", of, a->nvlinks_active, b->nvlinks_active) &&
+	       same_number(r, "NVLink states", of, a->nvlinks_total, b->nvlinks_total) && same_text(r, "UUID", of, kept->uuid, now->uuid) &&
+	       same_text(r, "VBIOS", of, kept->vbios, now->vbios);
+}
+
+/* Numbers of records only rise while the machine runs, and the boot is part of the key. A run that saw no log knows no number: then
+ * every grave line is younger than it, as far as anybody can tell. */
+static int32_t no_grave_xid(struct p2s_recheck *r, const struct p2s_model *kept, const struct p2s_model *now)
+{
+	const struct p2s_host_facts *log = &now->facts.host;
+	uint64_t position = kept->facts.host.log_position;
+
+	if (log->log_state != P2S_LOG_READABLE)
+		return unread(r, "kernel log");
+	for (size_t i = 0; i < now->facts.log_count; i++) {
+		const struct p2s_log_event *e = &now->facts.log[i];
+
+		if (!p2s_log_is_grave(e) || e->gpu < 0 || (size_t)e->gpu >= now->gpu_count || !now->gpus[e->gpu].in_group ||
+		    (e->seq != 0 && e->seq <= position))
+			continue;
+		snprintf(r->changed, sizeof r->changed, "%s logged Xid %d since the test", now->gpus[e->gpu].address, (int)e->xid);
+		return 0;
+	}
+	if (position != 0 && (log->log_first > position + 1 || log->log_lost > 0))
+		return unread(r, "all of the kernel log");
+	return 1;
+}
+
+int32_t p2s_recheck_compare(const struct p2s_model *kept, const struct p2s_model *now, struct p2s_recheck *out)
+{
+	memset(out, 0, sizeof *out);
+	for (size_t i = 0; i < now->gpu_count; i++) {
+		const struct p2s_gpu *g = &now->gpus[i];
+		const struct p2s_gpu *before = NULL;
+
+		for (size_t k = 0; k < kept->gpu_count && g->in_group; k++)
+			if (strcmp(kept->gpus[k].address, g->address) == 0)
+				before = &kept->gpus[k];
+		if (g->in_group && before == NULL)
+			return differs(out, "the list of GPUs", "this machine");
+		if (before != NULL && !same_gpu(out, before, g))
+			return 0;
+	}
+	return no_grave_xid(out, kept, now);
+}
