@@ -131,6 +131,42 @@ static void quoting(void **state)
 	p2s_model_free(&m);
 }
 
+/* Every number that can be measured, each another. */
+static void measure(struct p2s_model *m)
+{
+	struct p2s_pair *p = &m->pairs[0];
+	struct p2s_staged *s = &m->staged[0];
+
+	p->bandwidth = (struct p2s_bandwidth){101, 102, 103, 104, 105, 106};
+	p->latency = (struct p2s_latency){107, 108, 109};
+	p->limit_bytes_per_s = 200;
+	p->sizes = calloc(2, sizeof *p->sizes);
+	assert_non_null(p->sizes);
+	p->size_count = 2;
+	p->sizes[0] = (struct p2s_size_row){4096, 111, 112, 113, 114};
+	p->sizes[1] = (struct p2s_size_row){8192, 115, 0, 0, 116};
+	s->bandwidth = (struct p2s_bandwidth){.ce_write = 21, .ce_read = 22, .both_ways = 23};
+	s->latency.store_flag_ns = 124;
+	for (int g = 0; g < 2; g++) {
+		struct p2s_gpu_facts *f = &m->gpus[g].facts;
+
+		f->hop_count = 1;
+		snprintf(f->hops[0].address, sizeof f->hops[0].address, "%s", m->gpus[g].address);
+		f->hops[0].acs_cap = f->hops[0].acs_ctl = P2S_ACS_NONE;
+		f->hops[0].speed_max_mts = 32000;
+		f->hops[0].speed_loaded_mts = 16000;
+		f->hops[0].width_max = 16;
+		f->hops[0].width_loaded = 8;
+		f->to_host = 131;
+		f->from_host = 132;
+		f->host_both_ways = 133;
+		f->all_to_one = 134;
+		f->one_to_all = 135;
+		f->host_node = g;
+	}
+	p->path = P2PSAFE_PATH_PHB;
+}
+
 static void there_and_back(void **state)
 {
 	struct p2s_model m;
@@ -150,7 +186,7 @@ static void there_and_back(void **state)
 	l->found = 1;
 	l->cuda_error = 700;
 	snprintf(l->note, sizeof l->note, "note");
-	m.pairs[0].bandwidth.sm_store = 123456789;
+	measure(&m);
 	m.gpus[1].cc_major = 9;
 	m.gpus[1].memory_bytes = UINT64_C(1) << 37;
 	m.iommu_state = P2PSAFE_IOMMU_TRANSLATED;
@@ -164,10 +200,16 @@ static void there_and_back(void **state)
 	p2s_rules_judge(&m, NULL);
 	p2s_choose(&m);
 	p2s_emit_settings(&m, 0);
+	assert_int_equal(m.pairs[0].wins_from, 4096);
+	assert_true(m.pairs[0].limit_loaded > 0 && m.pairs[0].efficiency >= 0 && m.pairs[0].score > 0);
 	a = p2s_emit_report(&m, 0);
 	assert_non_null(a);
 	p2s_model_init(&back);
 	assert_int_equal(p2s_emit_parse(a, &back), 1);
+	assert_memory_equal(&back.pairs[0].bandwidth, &m.pairs[0].bandwidth, sizeof m.pairs[0].bandwidth);
+	assert_memory_equal(&back.pairs[0].latency, &m.pairs[0].latency, sizeof m.pairs[0].latency);
+	assert_memory_equal(&back.staged[0].bandwidth, &m.staged[0].bandwidth, sizeof m.staged[0].bandwidth);
+	assert_int_equal(back.gpus[1].facts.host_node, 1);
 	p2s_rules_judge(&back, NULL);
 	p2s_choose(&back);
 	p2s_emit_settings(&back, 0);

@@ -302,11 +302,30 @@ static void a_shared_uplink_is_no_limit(void **state)
 	p2s_model_free(&m);
 }
 
+static void from_where_the_peer_wins(void **state)
+{
+	struct p2s_size_row rows[] = {{4096, 0, 3000, 0, 2000},      {65536, 1, 4000, 2, 9000},      {1 << 20, 5, 0, 2, 0},
+	                              {4 << 20, 0, 90000, 0, 80000}, {64 << 20, 0, 50000, 0, 600000}, {256 << 20, 7, 0, 0, 0}};
+	struct p2s_pair p = {.dst = 1, .sizes = rows, .size_count = 6};
+
+	(void)state;
+	assert_int_equal(p2s_score_wins_from(&p), 64 << 20);
+	rows[3].p2p_ns = 70000; /* now only the smallest is lost */
+	assert_int_equal(p2s_score_wins_from(&p), 65536);
+	rows[0].staged_ns = 0; /* nothing to compare: neither won nor lost */
+	assert_int_equal(p2s_score_wins_from(&p), 65536);
+	rows[4].staged_ns = 40000; /* lost at the largest that was compared */
+	assert_int_equal(p2s_score_wins_from(&p), 0);
+	p.size_count = 0;
+	assert_int_equal(p2s_score_wins_from(&p), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(worse_never_raises),    cmocka_unit_test(ranges),
 	                                   cmocka_unit_test(what_scores_say),       cmocka_unit_test(order_does_not_matter),
-	                                   cmocka_unit_test(limits),                cmocka_unit_test(a_shared_uplink_is_no_limit)};
+	                                   cmocka_unit_test(limits),                cmocka_unit_test(a_shared_uplink_is_no_limit),
+	                                   cmocka_unit_test(from_where_the_peer_wins)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,6 +98,7 @@ struct p2s_pair {
 	int32_t efficiency;         /* best write in thousandths of limit_loaded, else of limit_bytes_per_s; -1 unknown */
 	struct p2s_bandwidth bandwidth;
 	struct p2s_latency latency;
+	uint64_t wins_from; /* smallest size from which the peer is sooner than staging, at every larger one too; 0 none or not measured */
 	struct p2s_size_row *sizes;
 	size_t size_count;
 	struct p2s_leg *legs;

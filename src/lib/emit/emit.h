@@ -21,6 +21,16 @@ char *p2s_emit_dump(const json_t *tree, size_t flags);
 /* Parts of it that the kept record's decision shares. */
 json_t *p2s_emit_settings_json(const struct p2s_model *m);
 json_t *p2s_emit_text_or_null(const char *text);
+/* measure_json.c: measured numbers, and back. */
+json_t *p2s_emit_bandwidth(const struct p2s_bandwidth *b);
+json_t *p2s_emit_latency(const struct p2s_latency *l);
+json_t *p2s_emit_sizes(const struct p2s_size_row *rows, size_t count);
+void p2s_emit_pair_numbers(json_t *pair, const struct p2s_pair *p);
+void p2s_emit_gpu_numbers(json_t *gpu, const struct p2s_gpu_facts *f);
+void p2s_emit_parse_bandwidth(const json_t *o, struct p2s_bandwidth *b);
+void p2s_emit_parse_latency(const json_t *o, struct p2s_latency *l);
+int32_t p2s_emit_parse_sizes(const json_t *list, struct p2s_size_row **rows, size_t *count);
+void p2s_emit_parse_gpu_numbers(const json_t *gpu, struct p2s_gpu_facts *f);
 /* facts_json.c: the way to a GPU and its own link, and back. */
 json_t *p2s_emit_path(const struct p2s_gpu_facts *f);
 json_t *p2s_emit_link(const struct p2s_gpu_facts *f);

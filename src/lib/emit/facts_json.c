@@ -35,10 +35,12 @@ json_t *p2s_emit_path(const struct p2s_gpu_facts *f)
 	for (size_t i = 0; i < f->hop_count && i < P2S_HOPS; i++) {
 		const struct p2s_hop *h = &f->hops[i];
 
-		json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "bdf", h->address, "kind",
+		json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "bdf", h->address, "kind",
 		                                      h->kind >= 0 && h->kind < KINDS ? kinds[h->kind] : kinds[0], "acs_cap",
 		                                      acs(h->acs_cap), "acs_ctl", acs(h->acs_ctl), "speed", number(h->speed_max_mts),
-		                                      "width", number(h->width_max), "max_payload", number(h->max_payload)));
+		                                      "width", number(h->width_max), "max_payload", number(h->max_payload),
+		                                      "speed_loaded", number(h->speed_loaded_mts), "width_loaded",
+		                                      number(h->width_loaded)));
 	}
 	return list;
 }
@@ -98,6 +100,8 @@ void p2s_emit_parse_path(const json_t *gpu, struct p2s_gpu_facts *f)
 		h->speed_max_mts = read_number(o, "speed", 1000000);
 		h->width_max = read_number(o, "width", 64);
 		h->max_payload = read_number(o, "max_payload", 4096);
+		h->speed_loaded_mts = read_number(o, "speed_loaded", 1000000);
+		h->width_loaded = read_number(o, "width_loaded", 64);
 		h->window_ok = P2S_UNREAD;
 		f->hop_count = i + 1;
 	}

@@ -155,6 +155,7 @@ static json_t *gpu(const struct p2s_gpu *g)
 	json_object_set_new(o, "mig", tristate(g->facts.mig));
 	json_object_set_new(o, "nvlinks", json_pack("{s:o, s:o}", "active", int_or_null(g->facts.nvlinks_active), "total",
 												int_or_null(g->facts.nvlinks_total)));
+	p2s_emit_gpu_numbers(o, &g->facts);
 	json_object_set_new(o, "link", p2s_emit_link(&g->facts));
 	json_object_set_new(o, "path", p2s_emit_path(&g->facts));
 	return o;
@@ -176,32 +177,6 @@ static json_t *leg(const struct p2s_model *m, const struct p2s_leg *l)
 					 l->cuda_error != 0 ? json_integer(l->cuda_error) : json_null(), "note", TEXT(l->note));
 }
 
-static json_t *bandwidth(const struct p2s_bandwidth *b)
-{
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "ce_write", number_or_null(b->ce_write), "ce_read",
-					 number_or_null(b->ce_read), "sm_store", number_or_null(b->sm_store), "sm_load", number_or_null(b->sm_load),
-					 "both_ways", number_or_null(b->both_ways), "loaded", number_or_null(b->loaded));
-}
-
-static json_t *latency(const struct p2s_latency *l)
-{
-	return json_pack("{s:o, s:o, s:o}", "write_issue_ns", number_or_null(l->write_issue_ns), "load_ns",
-					 number_or_null(l->load_ns), "store_flag_ns", number_or_null(l->store_flag_ns));
-}
-
-static json_t *sizes(const struct p2s_size_row *rows, size_t count)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < count; i++)
-		json_array_append_new(list,
-							  json_pack("{s:I, s:o, s:o, s:o, s:o}", "bytes", (json_int_t)rows[i].bytes, "p2p_bytes_per_s",
-										number_or_null(rows[i].p2p_bytes_per_s), "p2p_ns", number_or_null(rows[i].p2p_ns),
-										"staged_bytes_per_s", number_or_null(rows[i].staged_bytes_per_s), "staged_ns",
-										number_or_null(rows[i].staged_ns)));
-	return list;
-}
-
 static json_t *pair(const struct p2s_model *m, const struct p2s_pair *p)
 {
 	json_t *legs = json_array();
@@ -213,10 +188,12 @@ static json_t *pair(const struct p2s_model *m, const struct p2s_pair *p)
 				  address(m, p->dst), "path", state(P2S_GROUP_PATH, p->path), "nccl_path", state(P2S_GROUP_PATH, p->nccl_path),
 				  "verdict", word(P2S_GROUP_VERDICT, p->verdict), "transport", word(P2S_GROUP_TRANSPORT, p->transport), "score",
 				  int_or_null(p->score), "limit_bytes_per_s", number_or_null(p->limit_bytes_per_s), "bandwidth",
-				  bandwidth(&p->bandwidth), "latency", latency(&p->latency), "sizes", sizes(p->sizes, p->size_count), "legs",
+				  p2s_emit_bandwidth(&p->bandwidth), "latency", p2s_emit_latency(&p->latency), "sizes",
+				  p2s_emit_sizes(p->sizes, p->size_count), "legs",
 				  legs);
 	if (o == NULL)
 		return NULL;
+	p2s_emit_pair_numbers(o, p);
 	json_object_set_new(o, "can_access", tristate(p->can_access));
 	json_object_set_new(o, "native_atomics", tristate(p->native_atomics));
 	json_object_set_new(o, "shared_bridge", tristate(p2s_facts_shared_bridge(&m->gpus[p->src].facts, &m->gpus[p->dst].facts)));
@@ -226,8 +203,8 @@ static json_t *pair(const struct p2s_model *m, const struct p2s_pair *p)
 static json_t *staged(const struct p2s_model *m, const struct p2s_staged *s)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "a", address(m, s->a), "b", address(m, s->b), "verdict",
-					 word(P2S_GROUP_VERDICT, s->verdict), "bandwidth", bandwidth(&s->bandwidth), "latency",
-					 latency(&s->latency), "sizes", sizes(s->sizes, s->size_count));
+					 word(P2S_GROUP_VERDICT, s->verdict), "bandwidth", p2s_emit_bandwidth(&s->bandwidth), "latency",
+					 p2s_emit_latency(&s->latency), "sizes", p2s_emit_sizes(s->sizes, s->size_count));
 }
 
 static json_t *consumer(const struct p2s_model *m, const struct p2s_consumer *c)

@@ -80,6 +80,7 @@ static int32_t read_gpu(const json_t *o, struct p2s_model *m)
 	g->bdf = bdf;
 	p2s_bdf_format(&bdf, g->address);
 	p2s_emit_parse_path(o, &g->facts);
+	p2s_emit_parse_gpu_numbers(o, &g->facts);
 	TEXT(o, "uuid", g->uuid);
 	TEXT(o, "name", g->name);
 	TEXT(o, "driver", g->driver);
@@ -142,48 +143,6 @@ static int32_t read_leg(const json_t *o, const struct p2s_model *m, struct p2s_p
 	return 1;
 }
 
-static void read_bandwidth(const json_t *o, struct p2s_bandwidth *b)
-{
-	b->ce_write = number(o, "ce_write");
-	b->ce_read = number(o, "ce_read");
-	b->sm_store = number(o, "sm_store");
-	b->sm_load = number(o, "sm_load");
-	b->both_ways = number(o, "both_ways");
-	b->loaded = number(o, "loaded");
-}
-
-static void read_latency(const json_t *o, struct p2s_latency *l)
-{
-	l->write_issue_ns = number(o, "write_issue_ns");
-	l->load_ns = number(o, "load_ns");
-	l->store_flag_ns = number(o, "store_flag_ns");
-}
-
-static int32_t read_sizes(const json_t *list, struct p2s_size_row **rows, size_t *count)
-{
-	size_t n = json_array_size(list);
-
-	if (n == 0 || *rows != NULL)
-		return 1;
-	if (n > 256)
-		n = 256;
-	*rows = calloc(n, sizeof **rows);
-	if (*rows == NULL)
-		return 0;
-	for (size_t i = 0; i < n; i++) {
-		const json_t *o = json_array_get(list, i);
-		struct p2s_size_row *r = &(*rows)[i];
-
-		r->bytes = number(o, "bytes");
-		r->p2p_bytes_per_s = number(o, "p2p_bytes_per_s");
-		r->p2p_ns = number(o, "p2p_ns");
-		r->staged_bytes_per_s = number(o, "staged_bytes_per_s");
-		r->staged_ns = number(o, "staged_ns");
-	}
-	*count = n;
-	return 1;
-}
-
 static int32_t read_pair(const json_t *o, struct p2s_model *m)
 {
 	struct p2s_pair *p = p2s_model_pair(m, gpu_at(m, o, "src"), gpu_at(m, o, "dst"));
@@ -197,9 +156,9 @@ static int32_t read_pair(const json_t *o, struct p2s_model *m)
 	p->can_access = flag(o, "can_access", -1);
 	p->native_atomics = flag(o, "native_atomics", -1);
 	p->limit_bytes_per_s = number(o, "limit_bytes_per_s");
-	read_bandwidth(json_object_get(o, "bandwidth"), &p->bandwidth);
-	read_latency(json_object_get(o, "latency"), &p->latency);
-	if (!read_sizes(json_object_get(o, "sizes"), &p->sizes, &p->size_count))
+	p2s_emit_parse_bandwidth(json_object_get(o, "bandwidth"), &p->bandwidth);
+	p2s_emit_parse_latency(json_object_get(o, "latency"), &p->latency);
+	if (!p2s_emit_parse_sizes(json_object_get(o, "sizes"), &p->sizes, &p->size_count))
 		return 0;
 	json_array_foreach(json_object_get(o, "legs"), i, leg)
 		if (!read_leg(leg, m, p))
@@ -220,9 +179,9 @@ static int32_t read_staged(const json_t *o, struct p2s_model *m)
 		s->verdict = word(o, "verdict", P2S_GROUP_VERDICT);
 		if (s->verdict == 0)
 			s->verdict = P2PSAFE_VERDICT_UNTESTED;
-		read_bandwidth(json_object_get(o, "bandwidth"), &s->bandwidth);
-		read_latency(json_object_get(o, "latency"), &s->latency);
-		return read_sizes(json_object_get(o, "sizes"), &s->sizes, &s->size_count);
+		p2s_emit_parse_bandwidth(json_object_get(o, "bandwidth"), &s->bandwidth);
+		p2s_emit_parse_latency(json_object_get(o, "latency"), &s->latency);
+		return p2s_emit_parse_sizes(json_object_get(o, "sizes"), &s->sizes, &s->size_count);
 	}
 	return -1;
 }

@@ -183,6 +183,7 @@ static void measure(const struct p2s_model *m, struct p2s_pair *p, const struct 
 	p->efficiency = p2s_score_efficiency(p, limit.under_load);
 	if (p2s_score_not_nvlink(m, p))
 		p->path = P2PSAFE_PATH_UNKNOWN;
+	p->wins_from = p2s_score_wins_from(p);
 	p->score = p2s_score_pair(p, staged);
 }
 

@@ -50,6 +50,30 @@ int32_t p2s_score_efficiency(const struct p2s_pair *pair, uint64_t limit_under_l
 	return seen / 10 >= of ? 10000 : (int32_t)(seen * 1000 / of);
 }
 
+/* 1 the peer wins, 0 staging does, -1 cannot be said. */
+static int32_t wins(const struct p2s_size_row *r)
+{
+	if (r->p2p_ns != 0 && r->staged_ns != 0)
+		return r->p2p_ns < r->staged_ns;
+	if (r->p2p_bytes_per_s != 0 && r->staged_bytes_per_s != 0)
+		return r->p2p_bytes_per_s > r->staged_bytes_per_s;
+	return -1;
+}
+
+uint64_t p2s_score_wins_from(const struct p2s_pair *pair)
+{
+	uint64_t lost = 0; /* the largest size at which staging wins */
+	uint64_t from = 0;
+
+	for (size_t i = 0; i < pair->size_count; i++)
+		if (wins(&pair->sizes[i]) == 0 && pair->sizes[i].bytes > lost)
+			lost = pair->sizes[i].bytes;
+	for (size_t i = 0; i < pair->size_count; i++)
+		if (wins(&pair->sizes[i]) == 1 && pair->sizes[i].bytes > lost && (from == 0 || pair->sizes[i].bytes < from))
+			from = pair->sizes[i].bytes;
+	return from;
+}
+
 /* value of `of`, in `weight` parts; more than all is all. */
 static uint64_t part(uint64_t value, uint64_t of, uint64_t weight)
 {

@@ -33,6 +33,10 @@ int32_t p2s_score_not_nvlink(const struct p2s_model *m, const struct p2s_pair *p
 /* Writes in thousandths of what their path can carry at the speed read under load, else at its maximum; -1 unknown. */
 int32_t p2s_score_efficiency(const struct p2s_pair *pair, uint64_t limit_under_load);
 
+/* The smallest size of the pair's table from which one transfer to the peer is sooner there than one through host memory, for that
+ * size and every larger one that has both numbers. Where times are missing bytes per second count. 0: none. */
+uint64_t p2s_score_wins_from(const struct p2s_pair *pair);
+
 /* ---- score ----
  * Parts in thousandths; a number that was not measured adds nothing. */
 #define P2S_SCORE_WRITE 400   /* best write, of the limit */
