@@ -438,6 +438,47 @@ P2PSAFE_API const char *p2psafe_report_evidence_source(const p2psafe_report *rep
 /* What was read there; NULL when out of range. Since 1.0. */
 P2PSAFE_API const char *p2psafe_report_evidence_text(const p2psafe_report *report, int32_t i, int32_t k);
 
+/* ---- Report: groups --------------------------------------------------------------------------------------
+ * Whether some of the GPUs may use peer transfers among themselves while others may not. GPUs are indices for
+ * p2psafe_report_gpu(). A group is safe when every pair of it was proven in both directions. The consumers' permissions of the
+ * whole report do not change by this: a program that is given a safe group must also be kept to it, with CUDA_VISIBLE_DEVICES.
+ *
+ * Answers are exact for every machine that fits one chassis; the search is bounded in steps (not in time), and says so in
+ * `exact` where it was cut. Ties: docs/GROUPS.md. */
+
+/* What is known about a group. Since 1.0. */
+struct p2psafe_group {
+	size_t size;
+	int32_t verdict;   /* worst of its pairs */
+	int32_t transport; /* worst of its pairs */
+	int32_t score;     /* of its weakest pair, 0..1000; -1 not measured */
+	int32_t exact;     /* 1: there is none better; 0: the search was cut */
+};
+/* Judges any two or more GPUs of the report's group. Errors: E_INVALID (fewer than two, one named twice, or one that is not
+ * ours), E_RANGE (no such GPU), E_SIZE. Since 1.0. */
+P2PSAFE_API int32_t p2psafe_report_group(const p2psafe_report *report, const int32_t *gpus, int32_t count,
+                                         struct p2psafe_group *out);
+/* 1 only if the consumer's needs were proven for every pair among these GPUs, both ways; 0 otherwise, also for every mistake.
+ * Since 1.0. */
+P2PSAFE_API int32_t p2psafe_report_group_allows(const p2psafe_report *report, const int32_t *gpus, int32_t count, int32_t consumer);
+/* The best safe group of count (two or more) GPUs, written to gpus[count] in ascending order. consumer: P2PSAFE_CONSUMER_* whose
+ * needs count, 0 for the verdicts of the pairs. out may be NULL. Errors: E_RANGE (there is no such group), E_INVALID, E_SIZE.
+ * Since 1.0. */
+P2PSAFE_API int32_t p2psafe_report_best_group(const p2psafe_report *report, int32_t consumer, int32_t count, int32_t *gpus,
+                                              struct p2psafe_group *out);
+/* Number of islands: the largest safe groups, which may overlap. 0 for NULL. Since 1.0. */
+P2PSAFE_API int32_t p2psafe_report_island_count(const p2psafe_report *report);
+/* Writes the members of island i to gpus[room]; returns how many it has, or E_RANGE, E_INVALID (room too small). Since 1.0. */
+P2PSAFE_API int32_t p2psafe_report_island(const p2psafe_report *report, int32_t i, int32_t *gpus, int32_t room);
+/* Divides the group into disjoint safe islands: part[i] becomes the island of GPU i, counted from 0, or -1 for a GPU outside the
+ * group. room: at least the number of GPUs. Returns the number of islands, or E_INVALID. Since 1.0. */
+P2PSAFE_API int32_t p2psafe_report_partition(const p2psafe_report *report, int32_t *part, int32_t room);
+/* Orders the GPUs of the group so that the first n times count of them are n safe groups of count each, in a row; n is as large
+ * as can be. Writes all of them to gpus[room]. Returns n, or E_INVALID (count below two, room too small). Since 1.0. */
+P2PSAFE_API int32_t p2psafe_report_order(const p2psafe_report *report, int32_t count, int32_t *gpus, int32_t room);
+
+/* ---- Report: text forms ---------------------------------------------------------------------------------- */
+
 /* The report as JSON (docs/report.schema.json). Free with p2psafe_string_free(). Errors: E_NOMEM, E_INVALID. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_json(const p2psafe_report *report, char **out, struct p2psafe_error *err);
 /* The settings as text in a P2PSAFE_FORMAT_*. report may be NULL: then the full veto is written. Free with

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "lib/choose": {"lib/core", "lib/evidence", "lib/score", "lib/rules"},
     "lib/inventory": {"lib/core", "lib/evidence"},
     "lib/iommu": {"lib/core", "lib/evidence", "lib/inventory"},
-    "lib/emit": {"lib/core", "lib/evidence", "lib/rules", "lib/ipc"},
+    "lib/emit": {"lib/core", "lib/evidence", "lib/rules", "lib/choose", "lib/ipc"},
     "lib/ipc": {"lib/core", "lib/evidence", "lib/inventory"},
     "lib/kept": {"lib/core", "lib/evidence", "lib/emit", "lib/inventory", "lib/ipc", "lib/rules"},
     "lib/api": {"*"},

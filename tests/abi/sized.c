@@ -178,6 +178,13 @@ static int32_t get_consumer(const p2psafe_report *report, int32_t i, void *out)
 	return p2psafe_report_consumer(report, P2PSAFE_CONSUMER_NCCL_P2P + i, out);
 }
 
+static int32_t get_group(const p2psafe_report *report, int32_t i, void *out)
+{
+	int32_t pair[] = {i, i + 1};
+
+	return p2psafe_report_group(report, pair, 2, out);
+}
+
 /* own: the library's size; old: where an older struct ended. */
 static void out_matrix(const p2psafe_report *report, getter get, size_t own, size_t old)
 {
@@ -232,6 +239,7 @@ int main(int argc, char **argv)
 	out_matrix(report, get_gpu, sizeof(struct p2psafe_gpu), offsetof(struct p2psafe_gpu, bar1_bytes));
 	out_matrix(report, get_pair, sizeof(struct p2psafe_pair), offsetof(struct p2psafe_pair, limit_bytes_per_s));
 	out_matrix(report, get_consumer, sizeof(struct p2psafe_consumer_info), offsetof(struct p2psafe_consumer_info, verdict));
+	out_matrix(report, get_group, sizeof(struct p2psafe_group), offsetof(struct p2psafe_group, score));
 	p2psafe_report_free(report);
 	p2psafe_context_free(ctx);
 	return check_result();

@@ -112,6 +112,15 @@ class Functions(LibraryTest):
             self.assertEqual(getattr(lib, "p2psafe_report_%s_count" % name)(None), 0)
             self.assertLess(getattr(lib, "p2psafe_report_%s" % name)(None, 0, None), 0)
         self.assertLess(lib.p2psafe_report_leg(None, 0, 0, None), 0)
+        room = (ctypes.c_int32 * 64)()
+        group = ctypes.byref(sized(_abi.Group))
+        self.assertEqual(lib.p2psafe_report_group(None, room, 2, group), _abi.E_INVALID)
+        self.assertEqual(lib.p2psafe_report_group_allows(None, room, 2, 1), 0)
+        self.assertEqual(lib.p2psafe_report_best_group(None, 0, 2, room, group), _abi.E_INVALID)
+        self.assertEqual(lib.p2psafe_report_island_count(None), 0)
+        for name in ("island", "order"):
+            self.assertEqual(getattr(lib, "p2psafe_report_" + name)(None, 2, room, 64), _abi.E_INVALID)
+        self.assertEqual(lib.p2psafe_report_partition(None, room, 64), _abi.E_INVALID)
         self.assertIsNone(lib.p2psafe_report_evidence_source(None, 0, 0))
         self.assertIsNone(lib.p2psafe_report_evidence_text(None, 0, 0))
         self.assertLess(lib.p2psafe_report_json(None, ctypes.byref(null), ctypes.byref(err)), 0)
@@ -158,10 +167,47 @@ class Functions(LibraryTest):
         self.assertIsNone(lib.p2psafe_report_failed_leg(report, _abi.CONSUMER_NCCL_P2P, INT_MAX))
         self.assertIsNone(lib.p2psafe_report_evidence_source(report, INT_MAX, 0))
         self.assertIsNone(lib.p2psafe_report_evidence_text(report, 0, -1))
+        self.groups(lib, report)
         text = ctypes.c_void_p()
         self.assertEqual(lib.p2psafe_report_json(report, ctypes.byref(text), None), 0)
         self.assertTrue(ctypes.string_at(text.value).startswith(b"{"))
         lib.p2psafe_string_free(text)
+
+
+    def groups(self, lib, report):
+        """The host has two GPUs; nothing is proven by a probe."""
+        pair, room = (ctypes.c_int32 * 2)(0, 1), (ctypes.c_int32 * 64)()
+        group = sized(_abi.Group)
+        ok = lib.p2psafe_report_exit_code(report) == 0
+        self.assertEqual(lib.p2psafe_report_group(report, pair, 2, ctypes.byref(group)), 0)
+        self.assertEqual(group.verdict, _abi.VERDICT_OK if ok else _abi.VERDICT_UNTESTED)
+        self.assertEqual(lib.p2psafe_report_group_allows(report, pair, 2, _abi.CONSUMER_NCCL_P2P), int(ok))
+        self.assertEqual(lib.p2psafe_report_group_allows(report, pair, 2, 0), 0)
+        self.assertEqual(lib.p2psafe_report_group_allows(report, pair, 1, _abi.CONSUMER_NCCL_P2P), 0)
+        self.assertEqual(lib.p2psafe_report_group_allows(report, None, 2, _abi.CONSUMER_NCCL_P2P), 0)
+        for gpus, status in (((0, 0), _abi.E_INVALID), ((0, 2), _abi.E_RANGE), ((-1, 0), _abi.E_RANGE), ((INT_MAX, 0), _abi.E_RANGE)):
+            named = (ctypes.c_int32 * 2)(*gpus)
+            self.assertEqual(lib.p2psafe_report_group(report, named, 2, ctypes.byref(group)), status)
+            self.assertEqual(lib.p2psafe_report_group_allows(report, named, 2, _abi.CONSUMER_NCCL_P2P), 0)
+        self.assertEqual(lib.p2psafe_report_group(report, pair, 1, ctypes.byref(group)), _abi.E_INVALID)
+        self.assertEqual(lib.p2psafe_report_group(report, pair, 2, ctypes.byref(_abi.Group())), _abi.E_SIZE)
+        best = lib.p2psafe_report_best_group(report, 0, 2, room, ctypes.byref(group))
+        self.assertEqual(best, 0 if ok else _abi.E_RANGE)
+        self.assertEqual(lib.p2psafe_report_best_group(report, 0, 3, room, None), _abi.E_RANGE)
+        self.assertEqual(lib.p2psafe_report_best_group(report, 0, 1, room, None), _abi.E_INVALID)
+        self.assertEqual(lib.p2psafe_report_best_group(report, 99, 2, room, None), _abi.E_INVALID)
+        self.assertEqual(lib.p2psafe_report_island_count(report), 1 if ok else 2)
+        self.assertEqual(lib.p2psafe_report_island(report, 0, room, 64), 2 if ok else 1)
+        self.assertEqual(lib.p2psafe_report_island(report, 0, room, 0), _abi.E_INVALID)
+        for i in (-1, 2, INT_MAX, INT_MIN):
+            self.assertEqual(lib.p2psafe_report_island(report, i, room, 64), _abi.E_RANGE)
+        self.assertEqual(lib.p2psafe_report_partition(report, room, 64), 1 if ok else 2)
+        self.assertEqual((room[0], room[1]), (0, 0) if ok else (0, 1))
+        self.assertEqual(lib.p2psafe_report_partition(report, room, 1), _abi.E_INVALID)
+        self.assertEqual(lib.p2psafe_report_order(report, 2, room, 64), int(ok))
+        self.assertEqual((room[0], room[1]), (0, 1))
+        self.assertEqual(lib.p2psafe_report_order(report, 2, room, 1), _abi.E_INVALID)
+        self.assertEqual(lib.p2psafe_report_order(report, 1, room, 64), _abi.E_INVALID)
 
 
 class Errors(LibraryTest):

@@ -75,6 +75,7 @@ class Constants(unittest.TestCase):
 C_TYPES = {
     "void": None,
     "int32_t": ctypes.c_int32,
+    "int32_t *": ctypes.POINTER(ctypes.c_int32),
     "size_t": ctypes.c_size_t,
     "char *": ctypes.c_char_p,
     "char **": ctypes.POINTER(ctypes.c_void_p),

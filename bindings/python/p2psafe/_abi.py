@@ -150,6 +150,16 @@ class Finding(ctypes.Structure):
     ]
 
 
+class Group(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("verdict", c_int32),
+        ("transport", c_int32),
+        ("score", c_int32),
+        ("exact", c_int32),
+    ]
+
+
 #: C name of every struct of the header.
 STRUCTS: Dict[str, Type[ctypes.Structure]] = {
     "p2psafe_bdf": Bdf,
@@ -161,6 +171,7 @@ STRUCTS: Dict[str, Type[ctypes.Structure]] = {
     "p2psafe_pair": Pair,
     "p2psafe_leg": Leg,
     "p2psafe_finding": Finding,
+    "p2psafe_group": Group,
 }
 
 #: void (*)(void *user, int32_t level, const char *line)
@@ -171,6 +182,7 @@ _REPORT = c_void_p
 _OUT = POINTER(c_void_p)  # p2psafe_context **, p2psafe_report **, char **
 _ERR = POINTER(Error)
 _OPT = POINTER(Options)
+_LIST = POINTER(c_int32)
 
 #: Every function of the header: name -> (result, arguments).
 PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
@@ -222,6 +234,13 @@ PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "p2psafe_report_finding": (c_int32, [_REPORT, c_int32, POINTER(Finding)]),
     "p2psafe_report_evidence_source": (c_char_p, [_REPORT, c_int32, c_int32]),
     "p2psafe_report_evidence_text": (c_char_p, [_REPORT, c_int32, c_int32]),
+    "p2psafe_report_group": (c_int32, [_REPORT, _LIST, c_int32, POINTER(Group)]),
+    "p2psafe_report_group_allows": (c_int32, [_REPORT, _LIST, c_int32, c_int32]),
+    "p2psafe_report_best_group": (c_int32, [_REPORT, c_int32, c_int32, _LIST, POINTER(Group)]),
+    "p2psafe_report_island_count": (c_int32, [_REPORT]),
+    "p2psafe_report_island": (c_int32, [_REPORT, c_int32, _LIST, c_int32]),
+    "p2psafe_report_partition": (c_int32, [_REPORT, _LIST, c_int32]),
+    "p2psafe_report_order": (c_int32, [_REPORT, c_int32, _LIST, c_int32]),
     "p2psafe_report_json": (c_int32, [_REPORT, _OUT, _ERR]),
     "p2psafe_report_env": (c_int32, [_REPORT, c_int32, _OUT, _ERR]),
     "p2psafe_string_free": (None, [c_void_p]),

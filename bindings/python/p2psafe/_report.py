@@ -6,7 +6,7 @@ import ctypes
 import json
 import weakref
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from . import _abi
 from ._library import Library, decode, encode, new_error
@@ -119,12 +119,30 @@ class Finding:
     evidence: Tuple[Tuple[str, str], ...]  # (source, text)
 
 
+@dataclass(frozen=True)
+class Group:
+    """Some of the report's GPUs, judged together."""
+
+    gpus: Tuple[int, ...]  # indices into Report.gpus
+    verdict: Word  # worst of its pairs
+    transport: Word
+    score: Optional[int]  # of its weakest pair
+    exact: bool  # False: the search for it was cut, there may be a better one
+
+
 def _known(number: int) -> Optional[int]:
     return number if number >= 0 else None
 
 
 def _nonzero(number: int) -> Optional[int]:
     return number if number > 0 else None
+
+
+_MAX_GPUS = 64  # of one report
+
+
+def _int_array(numbers: Sequence[int]) -> Any:
+    return (ctypes.c_int32 * max(len(numbers), 1))(*numbers)
 
 
 class Report:
@@ -149,15 +167,18 @@ class Report:
 
     def allows(self, consumer: Union[str, int]) -> bool:
         """True only if every leg that the consumer needs was proven for every pair. Unknown names are False."""
-        if isinstance(consumer, str):
-            if "\0" in consumer:
-                return False  # C would see another, shorter name
-            number = int(self._lib.p2psafe_consumer_from_name(consumer.encode("utf-8", "replace")))
-        else:
-            number = consumer
-        if not 0 < number < 2**31:
+        number = self._consumer_number(consumer)
+        if number == 0:
             return False
         return bool(self._lib.p2psafe_report_allows(self._handle, number) == 1)
+
+    def _consumer_number(self, consumer: Union[str, int]) -> int:
+        """0 for whatever is no consumer."""
+        if isinstance(consumer, str):
+            if "\0" in consumer:
+                return 0  # C would see another, shorter name
+            return int(self._lib.p2psafe_consumer_from_name(consumer.encode("utf-8", "replace")))
+        return consumer if 0 < consumer < 2**31 else 0
 
     @property
     def exit_code(self) -> int:
@@ -206,6 +227,79 @@ class Report:
     @property
     def findings(self) -> List[Finding]:
         return list(self._once("findings", self._read_findings))
+
+    # ---- groups ----
+
+    def group(self, gpus: Iterable[int]) -> Group:
+        """Judges two or more GPUs (indices into .gpus). Raises P2PSafeError for a set that is no group."""
+        chosen = tuple(gpus)
+        raw = _abi.Group()
+        raw.size = ctypes.sizeof(raw)
+        status = self._lib.p2psafe_report_group(self._handle, _int_array(chosen), len(chosen), ctypes.byref(raw))
+        self._check(status, "group of GPUs %s" % (chosen,))
+        return self._group(chosen, raw)
+
+    def group_allows(self, gpus: Iterable[int], consumer: Union[str, int]) -> bool:
+        """True only if the consumer's needs were proven for every pair among these GPUs. Every mistake is False."""
+        chosen = tuple(gpus)
+        number = self._consumer_number(consumer)
+        if any(not 0 <= i < 2**31 for i in chosen):
+            return False
+        return bool(self._lib.p2psafe_report_group_allows(self._handle, _int_array(chosen), len(chosen), number) == 1)
+
+    def best_group(self, count: int, consumer: Union[str, int, None] = None) -> Optional[Group]:
+        """The best safe group of count GPUs, by the needs of the consumer (None: by the verdicts of the pairs). None if
+        there is no such group."""
+        if not 2 <= count <= _MAX_GPUS:
+            return None
+        number = 0
+        if consumer is not None:
+            number = self._consumer_number(consumer)
+            if number == 0:
+                return None
+        members = (ctypes.c_int32 * count)()
+        raw = _abi.Group()
+        raw.size = ctypes.sizeof(raw)
+        status = self._lib.p2psafe_report_best_group(self._handle, number, count, members, ctypes.byref(raw))
+        if status in (_abi.E_RANGE, _abi.E_INVALID):
+            return None
+        self._check(status, "best group of %d" % count)
+        return self._group(tuple(int(i) for i in members), raw)
+
+    @property
+    def islands(self) -> List[Tuple[int, ...]]:
+        """The largest safe groups. They may overlap."""
+        found: List[Tuple[int, ...]] = []
+        room = (ctypes.c_int32 * _MAX_GPUS)()
+        for i in range(self._lib.p2psafe_report_island_count(self._handle)):
+            count = self._lib.p2psafe_report_island(self._handle, i, room, _MAX_GPUS)
+            self._check(min(count, 0), "island %d" % i)
+            found.append(tuple(int(room[k]) for k in range(count)))
+        return found
+
+    @property
+    def partition(self) -> List[Tuple[int, ...]]:
+        """Disjoint safe islands that hold every GPU of the group, largest first."""
+        room = (ctypes.c_int32 * _MAX_GPUS)()
+        count = self._lib.p2psafe_report_partition(self._handle, room, _MAX_GPUS)
+        self._check(min(count, 0), "partition")
+        return [tuple(i for i in range(len(self.gpus)) if room[i] == k) for k in range(count)]
+
+    def order(self, count: int) -> Tuple[Tuple[int, ...], int]:
+        """The group's GPUs so that as many groups of count as possible stand in a row, each safe, and how many these are."""
+        room = (ctypes.c_int32 * _MAX_GPUS)(*([-1] * _MAX_GPUS))
+        whole = self._lib.p2psafe_report_order(self._handle, count, room, _MAX_GPUS)
+        self._check(min(whole, 0), "order for groups of %d" % count)
+        return tuple(int(i) for i in room if i >= 0), int(whole)
+
+    def _group(self, gpus: Tuple[int, ...], raw: _abi.Group) -> Group:
+        return Group(
+            gpus=gpus,
+            verdict=self._word("verdict", raw.verdict),
+            transport=self._word("transport", raw.transport),
+            score=_known(raw.score),
+            exact=raw.exact == 1,
+        )
 
     def to_json(self) -> str:
         """The report in the documented JSON form (docs/report.schema.json)."""

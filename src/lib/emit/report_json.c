@@ -247,6 +247,7 @@ static json_t *decision(const struct p2s_model *m, int32_t pass_untested)
 	json_t *vetoes = json_array();
 	json_t *islands = json_array();
 
+	json_t *o;
 	for (size_t i = 0; i < m->gpu_count; i++)
 		if (m->gpus[i].in_group)
 			json_array_append_new(gpus, json_string(m->gpus[i].address));
@@ -264,8 +265,13 @@ static json_t *decision(const struct p2s_model *m, int32_t pass_untested)
 			json_array_append_new(island, address(m, *g));
 		json_array_append_new(islands, island);
 	}
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "gpus", gpus, "transport", word(P2S_GROUP_TRANSPORT, m->transport),
-					 "consumers", consumers, "vetoes", vetoes, "islands", islands, "settings", p2s_emit_settings_json(m));
+	o = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "gpus", gpus, "transport", word(P2S_GROUP_TRANSPORT, m->transport),
+	              "consumers", consumers, "vetoes", vetoes, "islands", islands, "settings", p2s_emit_settings_json(m), "exit_code",
+	              (int)p2s_rules_exit_code(m));
+	if (o == NULL || p2s_emit_groups(o, m))
+		return o;
+	json_decref(o);
+	return NULL;
 }
 
 static json_t *findings(const struct p2s_model *m)

@@ -202,13 +202,14 @@ static int32_t judge_consumer(struct p2s_model *m, int32_t consumer, const struc
 	c->failed_count = 0;
 	c->verdict = m->pair_count > 0 ? P2PSAFE_VERDICT_OK : P2PSAFE_VERDICT_UNTESTED;
 	for (size_t i = 0; i < m->pair_count; i++) {
-		const struct p2s_pair *p = &m->pairs[i];
+		struct p2s_pair *p = &m->pairs[i];
 		int32_t v = kept != NULL ? kept_verdict(kept, p, consumer) : p2s_rules_consumer(p, consumer, c, &oom);
 
 		/* Exact, but no better than staging: not worth a permission where the alternative is staging. */
 		if (v == P2PSAFE_VERDICT_OK && p->verdict == P2PSAFE_VERDICT_DEGRADED &&
 		    (consumer == P2PSAFE_CONSUMER_NCCL_P2P || consumer == P2PSAFE_CONSUMER_PEER_COPIES))
 			v = P2PSAFE_VERDICT_DEGRADED;
+		p->permits[consumer] = (unsigned char)v;
 		c->verdict = p2s_rules_worse(c->verdict, v);
 	}
 	c->allowed = m->pair_count > 0 && c->verdict == P2PSAFE_VERDICT_OK && !m->nothing_tested;
