@@ -359,6 +359,29 @@ P2PSAFE_API int32_t p2psafe_report_setting(const p2psafe_report *report, int32_t
 
 /* ---- Report: the evidence ------------------------------------------------------------------------------- */
 
+/* What the report is about and where it comes from. Unknown strings are "". Since 1.0. */
+struct p2psafe_about {
+	size_t size;
+	int64_t created_unix;
+	int32_t level;        /* P2PSAFE_LEVEL_* */
+	int32_t deadline_hit; /* 1: ended by its deadline, what is missing is UNTESTED */
+	int32_t iommu_state;  /* P2PSAFE_IOMMU_* */
+	int32_t iommu_confidence;
+	int32_t cuda_version; /* of the driver API, 12000 = 12.0; 0 unknown */
+	int32_t privileged;   /* 1: configuration space and log could be read as far as rights go */
+	const char *kernel;
+	const char *driver_version;
+	const char *driver_flavour;
+	const char *virtualization; /* "none", "kvm", ... */
+	const char *container;      /* "none", "docker", ... */
+	const char *iommu_source;   /* first evidence of iommu_state: where it was read, */
+	const char *iommu_text;     /* and what stood there */
+	const char *kept_path;      /* record that holds the answer */
+	const char *kept_reason;    /* why it was used or not, and what was not rechecked */
+};
+/* Errors: E_INVALID (report is NULL), E_SIZE. Since 1.0. */
+P2PSAFE_API int32_t p2psafe_report_about(const p2psafe_report *report, struct p2psafe_about *out);
+
 /* A GPU as seen by this report. Unknown numbers are -1 (int32_t) or 0 (uint64_t), unknown strings "". Since 1.0. */
 struct p2psafe_gpu {
 	size_t size;
@@ -376,11 +399,20 @@ struct p2psafe_gpu {
 	const char *name;
 	const char *domain_type; /* as the kernel prints it */
 	const char *driver;      /* bound kernel driver, "" if none */
+	/* Measured, docs/MEASURING.md. Copies to and from pinned host memory on NUMA node host_node (-1: bound to none or not told). */
+	uint64_t to_host_bytes_per_s;
+	uint64_t from_host_bytes_per_s;
+	uint64_t host_both_ways_bytes_per_s; /* both at once, their sum */
+	uint64_t all_to_one_bytes_per_s;     /* into this GPU while every other writes to it, their sum; three GPUs or more */
+	uint64_t one_to_all_bytes_per_s;     /* out of this GPU while it writes to every other, their sum */
+	int32_t host_node;
+	int32_t reserved_0;
 };
 P2PSAFE_API int32_t p2psafe_report_gpu_count(const p2psafe_report *report); /* Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_gpu(const p2psafe_report *report, int32_t i, struct p2psafe_gpu *out); /* E_RANGE, E_SIZE. Since 1.0. */
 
-/* A directed pair: src is the accessor, dst the owner of the memory. Since 1.0. */
+/* A directed pair: src is the accessor, dst the owner of the memory. Measured numbers are 0 when they were not measured; what
+ * each means: docs/MEASURING.md. Writes carry bytes from src to dst, reads from dst to src. Since 1.0. */
 struct p2psafe_pair {
 	size_t size;
 	int32_t src; /* index for p2psafe_report_gpu() */
@@ -396,6 +428,15 @@ struct p2psafe_pair {
 	uint64_t ce_read_bytes_per_s;
 	uint64_t sm_store_bytes_per_s;
 	uint64_t sm_load_bytes_per_s;
+	uint64_t both_ways_bytes_per_s;    /* copy-engine writes of both at once, their sum */
+	uint64_t loaded_bytes_per_s;       /* copy-engine write while every pair of the round writes both ways */
+	uint64_t limit_loaded_bytes_per_s; /* the limit at the speed that links had while transfers ran; 0 unknown */
+	uint64_t write_issue_ns;           /* until a posted store lets the next one go */
+	uint64_t load_ns;                  /* a dependent load, there and back */
+	uint64_t store_flag_ns;            /* from a store and its flag to the owner having seen both */
+	uint64_t p2p_wins_from_bytes;      /* smallest size from which the peer is sooner than staging; 0 none */
+	int32_t efficiency;                /* best write in thousandths of limit_loaded, else of the limit; -1 unknown */
+	int32_t size_count;                /* rows for p2psafe_report_size() */
 };
 P2PSAFE_API int32_t p2psafe_report_pair_count(const p2psafe_report *report); /* Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_pair(const p2psafe_report *report, int32_t i, struct p2psafe_pair *out); /* E_RANGE, E_SIZE. Since 1.0. */
@@ -418,8 +459,36 @@ struct p2psafe_leg {
 	uint64_t offset;
 	uint64_t expected;
 	uint64_t found;
+	const char *note; /* one short observation for people, "" if none */
 };
 P2PSAFE_API int32_t p2psafe_report_leg(const p2psafe_report *report, int32_t pair, int32_t i, struct p2psafe_leg *out); /* E_RANGE, E_SIZE. Since 1.0. */
+
+/* Transfers of one size between the two of a pair, from src to dst: bytes per second one behind the other, ns one alone. 0: not
+ * measured. Rows are in order of size. Since 1.0. */
+struct p2psafe_size {
+	size_t size;
+	uint64_t bytes;
+	uint64_t p2p_bytes_per_s;
+	uint64_t p2p_ns;
+	uint64_t staged_bytes_per_s; /* through pinned host memory */
+	uint64_t staged_ns;
+};
+P2PSAFE_API int32_t p2psafe_report_size(const p2psafe_report *report, int32_t pair, int32_t i, struct p2psafe_size *out); /* E_RANGE, E_SIZE. Since 1.0. */
+
+/* The path of two GPUs (a < b) through pinned host memory: what is left where peers are not used. 0: not measured. Since 1.0. */
+struct p2psafe_staged {
+	size_t size;
+	int32_t a; /* index for p2psafe_report_gpu() */
+	int32_t b;
+	int32_t verdict;
+	int32_t reserved_0;
+	uint64_t a_to_b_bytes_per_s;
+	uint64_t b_to_a_bytes_per_s;
+	uint64_t both_ways_bytes_per_s; /* both at once, their sum */
+	uint64_t latency_ns;            /* the smallest transfer, until the other process sees it; of both directions the slower */
+};
+P2PSAFE_API int32_t p2psafe_report_staged_count(const p2psafe_report *report); /* 0 for NULL. Since 1.0. */
+P2PSAFE_API int32_t p2psafe_report_staged(const p2psafe_report *report, int32_t i, struct p2psafe_staged *out); /* E_RANGE, E_SIZE. Since 1.0. */
 
 /* An observed fact that matters. subject: "host", an address, or "address>address". Since 1.0. */
 struct p2psafe_finding {

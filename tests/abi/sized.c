@@ -185,6 +185,17 @@ static int32_t get_group(const p2psafe_report *report, int32_t i, void *out)
 	return p2psafe_report_group(report, pair, 2, out);
 }
 
+static int32_t get_about(const p2psafe_report *report, int32_t i, void *out)
+{
+	(void)i;
+	return p2psafe_report_about(report, out);
+}
+
+static int32_t get_staged(const p2psafe_report *report, int32_t i, void *out)
+{
+	return p2psafe_report_staged(report, i, out);
+}
+
 /* own: the library's size; old: where an older struct ended. */
 static void out_matrix(const p2psafe_report *report, getter get, size_t own, size_t old)
 {
@@ -240,6 +251,8 @@ int main(int argc, char **argv)
 	out_matrix(report, get_pair, sizeof(struct p2psafe_pair), offsetof(struct p2psafe_pair, limit_bytes_per_s));
 	out_matrix(report, get_consumer, sizeof(struct p2psafe_consumer_info), offsetof(struct p2psafe_consumer_info, verdict));
 	out_matrix(report, get_group, sizeof(struct p2psafe_group), offsetof(struct p2psafe_group, score));
+	out_matrix(report, get_about, sizeof(struct p2psafe_about), offsetof(struct p2psafe_about, driver_version));
+	out_matrix(report, get_staged, sizeof(struct p2psafe_staged), offsetof(struct p2psafe_staged, a_to_b_bytes_per_s));
 	p2psafe_report_free(report);
 	p2psafe_context_free(ctx);
 	return check_result();

@@ -108,10 +108,12 @@ class Functions(LibraryTest):
         self.assertEqual(lib.p2psafe_report_transport(None), _abi.TRANSPORT_NONE)
         self.assertEqual(lib.p2psafe_report_is_simulated(None), 0)
         self.assertEqual(lib.p2psafe_report_is_kept(None), 0)
-        for name in ("setting", "gpu", "pair", "finding"):
+        for name in ("setting", "gpu", "pair", "finding", "staged"):
             self.assertEqual(getattr(lib, "p2psafe_report_%s_count" % name)(None), 0)
             self.assertLess(getattr(lib, "p2psafe_report_%s" % name)(None, 0, None), 0)
         self.assertLess(lib.p2psafe_report_leg(None, 0, 0, None), 0)
+        self.assertLess(lib.p2psafe_report_size(None, 0, 0, None), 0)
+        self.assertEqual(lib.p2psafe_report_about(None, ctypes.byref(sized(_abi.About))), _abi.E_INVALID)
         room = (ctypes.c_int32 * 64)()
         group = ctypes.byref(sized(_abi.Group))
         self.assertEqual(lib.p2psafe_report_group(None, room, 2, group), _abi.E_INVALID)
@@ -145,7 +147,9 @@ class Functions(LibraryTest):
         self.assertIn(lib.p2psafe_report_is_kept(report), (0, 1))
         self.assertGreater(lib.p2psafe_report_transport(report), 0)
         self.assertEqual(lib.p2psafe_report_allows(report, 99), 0)
-        for name, struct in (("setting", _abi.Setting), ("gpu", _abi.Gpu), ("pair", _abi.Pair), ("finding", _abi.Finding)):
+        for name, struct in (
+            ("setting", _abi.Setting), ("gpu", _abi.Gpu), ("pair", _abi.Pair), ("finding", _abi.Finding), ("staged", _abi.Staged)
+        ):
             getter = getattr(lib, "p2psafe_report_" + name)
             count = getattr(lib, "p2psafe_report_%s_count" % name)(report)
             for i in range(count):
@@ -160,6 +164,17 @@ class Functions(LibraryTest):
         leg = sized(_abi.Leg)
         self.assertEqual(lib.p2psafe_report_leg(report, 2, 0, ctypes.byref(leg)), _abi.E_RANGE)
         self.assertEqual(lib.p2psafe_report_leg(report, 0, -1, ctypes.byref(leg)), _abi.E_RANGE)
+        size = sized(_abi.Size)
+        for i in (-1, 64, INT_MAX, INT_MIN):
+            self.assertEqual(lib.p2psafe_report_size(report, 0, i, ctypes.byref(size)), _abi.E_RANGE)
+        about = sized(_abi.About)
+        self.assertEqual(lib.p2psafe_report_about(report, ctypes.byref(about)), 0)
+        self.assertGreater(about.created_unix, 0)
+        self.assertIn(about.level, (_abi.LEVEL_QUICK, _abi.LEVEL_STANDARD))
+        for text in (about.kernel, about.driver_version, about.iommu_text, about.kept_reason):
+            self.assertIsNotNone(text)
+        self.assertEqual(lib.p2psafe_report_about(report, ctypes.byref(_abi.About())), _abi.E_SIZE)
+        self.assertLess(lib.p2psafe_report_about(report, None), 0)
         info = sized(_abi.ConsumerInfo)
         self.assertEqual(lib.p2psafe_report_consumer(report, _abi.CONSUMER_NCCL_P2P, ctypes.byref(info)), 0)
         self.assertEqual(info.consumer, _abi.CONSUMER_NCCL_P2P)

@@ -19,7 +19,7 @@ from ._apply import Applied, apply
 from ._context import Context, LogCallback, Options
 from ._errors import LibraryError, P2PSafeError, TooLateError
 from ._library import PathLike, load
-from ._report import Consumer, Finding, Gpu, Group, Leg, Pair, Report, Setting, Word
+from ._report import About, Consumer, Finding, Gpu, Group, Leg, Pair, Report, Setting, Size, Staged, Word
 from .constants import *  # noqa: F401,F403
 
 if TYPE_CHECKING:

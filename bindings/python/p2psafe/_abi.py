@@ -7,7 +7,7 @@ compiler says and every constant with the header's text, so a difference is a fa
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char, c_char_p, c_int32, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from typing import Any, Dict, List, Tuple, Type
 
 from .constants import *  # noqa: F401,F403
@@ -95,6 +95,13 @@ class Gpu(ctypes.Structure):
         ("name", c_char_p),
         ("domain_type", c_char_p),
         ("driver", c_char_p),
+        ("to_host_bytes_per_s", c_uint64),
+        ("from_host_bytes_per_s", c_uint64),
+        ("host_both_ways_bytes_per_s", c_uint64),
+        ("all_to_one_bytes_per_s", c_uint64),
+        ("one_to_all_bytes_per_s", c_uint64),
+        ("host_node", c_int32),
+        ("reserved_0", c_int32),
     ]
 
 
@@ -114,6 +121,15 @@ class Pair(ctypes.Structure):
         ("ce_read_bytes_per_s", c_uint64),
         ("sm_store_bytes_per_s", c_uint64),
         ("sm_load_bytes_per_s", c_uint64),
+        ("both_ways_bytes_per_s", c_uint64),
+        ("loaded_bytes_per_s", c_uint64),
+        ("limit_loaded_bytes_per_s", c_uint64),
+        ("write_issue_ns", c_uint64),
+        ("load_ns", c_uint64),
+        ("store_flag_ns", c_uint64),
+        ("p2p_wins_from_bytes", c_uint64),
+        ("efficiency", c_int32),
+        ("size_count", c_int32),
     ]
 
 
@@ -135,6 +151,54 @@ class Leg(ctypes.Structure):
         ("offset", c_uint64),
         ("expected", c_uint64),
         ("found", c_uint64),
+        ("note", c_char_p),
+    ]
+
+
+class Size(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("bytes", c_uint64),
+        ("p2p_bytes_per_s", c_uint64),
+        ("p2p_ns", c_uint64),
+        ("staged_bytes_per_s", c_uint64),
+        ("staged_ns", c_uint64),
+    ]
+
+
+class Staged(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("a", c_int32),
+        ("b", c_int32),
+        ("verdict", c_int32),
+        ("reserved_0", c_int32),
+        ("a_to_b_bytes_per_s", c_uint64),
+        ("b_to_a_bytes_per_s", c_uint64),
+        ("both_ways_bytes_per_s", c_uint64),
+        ("latency_ns", c_uint64),
+    ]
+
+
+class About(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("created_unix", c_int64),
+        ("level", c_int32),
+        ("deadline_hit", c_int32),
+        ("iommu_state", c_int32),
+        ("iommu_confidence", c_int32),
+        ("cuda_version", c_int32),
+        ("privileged", c_int32),
+        ("kernel", c_char_p),
+        ("driver_version", c_char_p),
+        ("driver_flavour", c_char_p),
+        ("virtualization", c_char_p),
+        ("container", c_char_p),
+        ("iommu_source", c_char_p),
+        ("iommu_text", c_char_p),
+        ("kept_path", c_char_p),
+        ("kept_reason", c_char_p),
     ]
 
 
@@ -171,6 +235,9 @@ STRUCTS: Dict[str, Type[ctypes.Structure]] = {
     "p2psafe_pair": Pair,
     "p2psafe_leg": Leg,
     "p2psafe_finding": Finding,
+    "p2psafe_size": Size,
+    "p2psafe_staged": Staged,
+    "p2psafe_about": About,
     "p2psafe_group": Group,
 }
 
@@ -231,6 +298,10 @@ PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "p2psafe_report_pair": (c_int32, [_REPORT, c_int32, POINTER(Pair)]),
     "p2psafe_report_leg": (c_int32, [_REPORT, c_int32, c_int32, POINTER(Leg)]),
     "p2psafe_report_finding_count": (c_int32, [_REPORT]),
+    "p2psafe_report_size": (c_int32, [_REPORT, c_int32, c_int32, POINTER(Size)]),
+    "p2psafe_report_staged_count": (c_int32, [_REPORT]),
+    "p2psafe_report_staged": (c_int32, [_REPORT, c_int32, POINTER(Staged)]),
+    "p2psafe_report_about": (c_int32, [_REPORT, POINTER(About)]),
     "p2psafe_report_finding": (c_int32, [_REPORT, c_int32, POINTER(Finding)]),
     "p2psafe_report_evidence_source": (c_char_p, [_REPORT, c_int32, c_int32]),
     "p2psafe_report_evidence_text": (c_char_p, [_REPORT, c_int32, c_int32]),

@@ -67,6 +67,12 @@ class Gpu:
     memory_bytes: Optional[int]
     domain_type: str
     driver: str
+    to_host_bytes_per_s: Optional[int] = None  # measured, as the following
+    from_host_bytes_per_s: Optional[int] = None
+    host_both_ways_bytes_per_s: Optional[int] = None
+    all_to_one_bytes_per_s: Optional[int] = None  # into this GPU while every other writes to it
+    one_to_all_bytes_per_s: Optional[int] = None
+    host_node: Optional[int] = None  # NUMA node of the host memory used
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,53 @@ class Leg:
     offset: Optional[int]
     expected: Optional[int]
     found: Optional[int]
+    note: str = ""  # one short observation for people
+
+
+@dataclass(frozen=True)
+class Size:
+    """Transfers of one size from src to dst. None: not measured."""
+
+    bytes: int
+    p2p_bytes_per_s: Optional[int]
+    p2p_ns: Optional[int]
+    staged_bytes_per_s: Optional[int]
+    staged_ns: Optional[int]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The path of two GPUs (indices, a < b) through pinned host memory. None: not measured."""
+
+    a: int
+    b: int
+    verdict: Word
+    a_to_b_bytes_per_s: Optional[int]
+    b_to_a_bytes_per_s: Optional[int]
+    both_ways_bytes_per_s: Optional[int]
+    latency_ns: Optional[int]
+
+
+@dataclass(frozen=True)
+class About:
+    """What the report is about and where it comes from. Unknown strings are empty."""
+
+    created_unix: int
+    level: Word
+    deadline_hit: bool
+    iommu_state: Word
+    iommu_confidence: Word
+    cuda_version: Optional[int]
+    privileged: bool
+    kernel: str
+    driver_version: str
+    driver_flavour: str
+    virtualization: str
+    container: str
+    iommu_source: str
+    iommu_text: str
+    kept_path: str
+    kept_reason: str
 
 
 @dataclass(frozen=True)
@@ -106,6 +159,15 @@ class Pair:
     sm_store_bytes_per_s: Optional[int]
     sm_load_bytes_per_s: Optional[int]
     legs: Tuple[Leg, ...]
+    both_ways_bytes_per_s: Optional[int] = None  # docs/MEASURING.md says what each number is
+    loaded_bytes_per_s: Optional[int] = None
+    limit_loaded_bytes_per_s: Optional[int] = None
+    write_issue_ns: Optional[int] = None
+    load_ns: Optional[int] = None
+    store_flag_ns: Optional[int] = None
+    p2p_wins_from_bytes: Optional[int] = None
+    efficiency: Optional[int] = None  # thousandths
+    sizes: Tuple[Size, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -223,6 +285,16 @@ class Report:
     @property
     def pairs(self) -> List[Pair]:
         return list(self._once("pairs", self._read_pairs))
+
+    @property
+    def staged(self) -> List[Staged]:
+        return list(self._once("staged", self._read_staged))
+
+    @property
+    def about(self) -> About:
+        """What the report is about: machine, driver, IOMMU, level, record."""
+        about: About = self._once("about", self._read_about)
+        return about
 
     @property
     def findings(self) -> List[Finding]:
@@ -393,6 +465,12 @@ class Report:
                     memory_bytes=_nonzero(raw.memory_bytes),
                     domain_type=decode(raw.domain_type),
                     driver=decode(raw.driver),
+                    to_host_bytes_per_s=_nonzero(raw.to_host_bytes_per_s),
+                    from_host_bytes_per_s=_nonzero(raw.from_host_bytes_per_s),
+                    host_both_ways_bytes_per_s=_nonzero(raw.host_both_ways_bytes_per_s),
+                    all_to_one_bytes_per_s=_nonzero(raw.all_to_one_bytes_per_s),
+                    one_to_all_bytes_per_s=_nonzero(raw.one_to_all_bytes_per_s),
+                    host_node=_known(raw.host_node),
                 )
             )
         return tuple(found)
@@ -422,9 +500,70 @@ class Report:
                     offset=int(raw.offset) if detail else None,
                     expected=int(raw.expected) if detail else None,
                     found=int(raw.found) if detail else None,
+                    note=decode(raw.note),
                 )
             )
         return tuple(found)
+
+    def _read_sizes(self, pair: int, count: int) -> Tuple[Size, ...]:
+        found: List[Size] = []
+        raw = _abi.Size()
+        for i in range(count):
+            raw.size = ctypes.sizeof(raw)
+            status = self._lib.p2psafe_report_size(self._handle, pair, i, ctypes.byref(raw))
+            self._check(status, "size %d of pair %d" % (i, pair))
+            found.append(
+                Size(
+                    bytes=int(raw.bytes),
+                    p2p_bytes_per_s=_nonzero(raw.p2p_bytes_per_s),
+                    p2p_ns=_nonzero(raw.p2p_ns),
+                    staged_bytes_per_s=_nonzero(raw.staged_bytes_per_s),
+                    staged_ns=_nonzero(raw.staged_ns),
+                )
+            )
+        return tuple(found)
+
+    def _read_staged(self) -> Tuple[Staged, ...]:
+        found: List[Staged] = []
+        raw = _abi.Staged()
+        for i in range(self._lib.p2psafe_report_staged_count(self._handle)):
+            raw.size = ctypes.sizeof(raw)
+            self._check(self._lib.p2psafe_report_staged(self._handle, i, ctypes.byref(raw)), "staged %d" % i)
+            found.append(
+                Staged(
+                    a=int(raw.a),
+                    b=int(raw.b),
+                    verdict=self._word("verdict", raw.verdict),
+                    a_to_b_bytes_per_s=_nonzero(raw.a_to_b_bytes_per_s),
+                    b_to_a_bytes_per_s=_nonzero(raw.b_to_a_bytes_per_s),
+                    both_ways_bytes_per_s=_nonzero(raw.both_ways_bytes_per_s),
+                    latency_ns=_nonzero(raw.latency_ns),
+                )
+            )
+        return tuple(found)
+
+    def _read_about(self) -> About:
+        raw = _abi.About()
+        raw.size = ctypes.sizeof(raw)
+        self._check(self._lib.p2psafe_report_about(self._handle, ctypes.byref(raw)), "about")
+        return About(
+            created_unix=int(raw.created_unix),
+            level=self._word("level", raw.level),
+            deadline_hit=raw.deadline_hit == 1,
+            iommu_state=self._word("iommu", raw.iommu_state),
+            iommu_confidence=self._word("confidence", raw.iommu_confidence),
+            cuda_version=_nonzero(raw.cuda_version),
+            privileged=raw.privileged == 1,
+            kernel=decode(raw.kernel),
+            driver_version=decode(raw.driver_version),
+            driver_flavour=decode(raw.driver_flavour),
+            virtualization=decode(raw.virtualization),
+            container=decode(raw.container),
+            iommu_source=decode(raw.iommu_source),
+            iommu_text=decode(raw.iommu_text),
+            kept_path=decode(raw.kept_path),
+            kept_reason=decode(raw.kept_reason),
+        )
 
     def _read_pairs(self) -> Tuple[Pair, ...]:
         found: List[Pair] = []
@@ -447,6 +586,15 @@ class Report:
                     sm_store_bytes_per_s=_nonzero(raw.sm_store_bytes_per_s),
                     sm_load_bytes_per_s=_nonzero(raw.sm_load_bytes_per_s),
                     legs=self._read_legs(i, raw.leg_count),
+                    both_ways_bytes_per_s=_nonzero(raw.both_ways_bytes_per_s),
+                    loaded_bytes_per_s=_nonzero(raw.loaded_bytes_per_s),
+                    limit_loaded_bytes_per_s=_nonzero(raw.limit_loaded_bytes_per_s),
+                    write_issue_ns=_nonzero(raw.write_issue_ns),
+                    load_ns=_nonzero(raw.load_ns),
+                    store_flag_ns=_nonzero(raw.store_flag_ns),
+                    p2p_wins_from_bytes=_nonzero(raw.p2p_wins_from_bytes),
+                    efficiency=_known(raw.efficiency),
+                    sizes=self._read_sizes(i, raw.size_count),
                 )
             )
         return tuple(found)

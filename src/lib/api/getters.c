@@ -109,6 +109,12 @@ P2PSAFE_API int32_t p2psafe_report_gpu(const p2psafe_report *report, int32_t i, 
 	own.name = g->name;
 	own.domain_type = g->domain_type;
 	own.driver = g->driver;
+	own.to_host_bytes_per_s = g->facts.to_host;
+	own.from_host_bytes_per_s = g->facts.from_host;
+	own.host_both_ways_bytes_per_s = g->facts.host_both_ways;
+	own.all_to_one_bytes_per_s = g->facts.all_to_one;
+	own.one_to_all_bytes_per_s = g->facts.one_to_all;
+	own.host_node = g->facts.host_node;
 	return p2s_sized_out(out, &own, sizeof own);
 }
 
@@ -117,7 +123,7 @@ P2PSAFE_API int32_t p2psafe_report_pair_count(const p2psafe_report *report)
 	return report == NULL ? 0 : (int32_t)p2s_report_evidence(report)->m.pair_count;
 }
 
-static const struct p2s_pair *pair_at(const p2psafe_report *report, int32_t i)
+const struct p2s_pair *p2s_report_pair_at(const p2psafe_report *report, int32_t i)
 {
 	const struct p2s_model *m;
 
@@ -130,7 +136,7 @@ static const struct p2s_pair *pair_at(const p2psafe_report *report, int32_t i)
 P2PSAFE_API int32_t p2psafe_report_pair(const p2psafe_report *report, int32_t i, struct p2psafe_pair *out)
 {
 	struct p2psafe_pair own = {0};
-	const struct p2s_pair *p = pair_at(report, i);
+	const struct p2s_pair *p = p2s_report_pair_at(report, i);
 
 	if (p == NULL)
 		return P2PSAFE_E_RANGE;
@@ -147,13 +153,22 @@ P2PSAFE_API int32_t p2psafe_report_pair(const p2psafe_report *report, int32_t i,
 	own.ce_read_bytes_per_s = p->bandwidth.ce_read;
 	own.sm_store_bytes_per_s = p->bandwidth.sm_store;
 	own.sm_load_bytes_per_s = p->bandwidth.sm_load;
+	own.both_ways_bytes_per_s = p->bandwidth.both_ways;
+	own.loaded_bytes_per_s = p->bandwidth.loaded;
+	own.limit_loaded_bytes_per_s = p->limit_loaded;
+	own.write_issue_ns = p->latency.write_issue_ns;
+	own.load_ns = p->latency.load_ns;
+	own.store_flag_ns = p->latency.store_flag_ns;
+	own.p2p_wins_from_bytes = p->wins_from;
+	own.efficiency = p->efficiency;
+	own.size_count = (int32_t)p->size_count;
 	return p2s_sized_out(out, &own, sizeof own);
 }
 
 P2PSAFE_API int32_t p2psafe_report_leg(const p2psafe_report *report, int32_t pair, int32_t i, struct p2psafe_leg *out)
 {
 	struct p2psafe_leg own = {0};
-	const struct p2s_pair *p = pair_at(report, pair);
+	const struct p2s_pair *p = p2s_report_pair_at(report, pair);
 	const struct p2s_leg *l;
 
 	if (p == NULL || i < 0 || (size_t)i >= p->leg_count)
@@ -174,6 +189,7 @@ P2PSAFE_API int32_t p2psafe_report_leg(const p2psafe_report *report, int32_t pai
 	own.offset = l->offset;
 	own.expected = l->expected;
 	own.found = l->found;
+	own.note = l->note;
 	return p2s_sized_out(out, &own, sizeof own);
 }
 

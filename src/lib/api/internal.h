@@ -78,5 +78,7 @@ int32_t p2s_view_index(struct p2s_view *v);
 void p2s_view_free(struct p2s_view *v);
 /* The view that holds the evidence: loads it if need be. Never NULL. */
 const struct p2s_view *p2s_report_evidence(const p2psafe_report *report);
+/* getters.c: pair i of the evidence, NULL when out of range. */
+const struct p2s_pair *p2s_report_pair_at(const p2psafe_report *report, int32_t i);
 
 #endif
