@@ -1,5 +1,6 @@
-/* NCCL's interface for environment plugins. Declared here, so that nothing of NCCL is needed to build. The names are NCCL's; so are
- * the layouts, which it never changes within a version of the interface: v1 since NCCL 2.28.7, v2 (looked up first) since 2.30.7. */
+/* NCCL's interface for environment plugins. Declared here, so that nothing of NCCL is needed to build. The names are NCCL's; so
+ * are the layouts, which it never changes within a version of the interface: v1 since NCCL 2.28.7, v2 (looked up first) since
+ * 2.30.7. */
 #ifndef P2S_PLUGIN_NCCL_ENV_H
 #define P2S_PLUGIN_NCCL_ENV_H
 

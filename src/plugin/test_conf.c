@@ -1,5 +1,5 @@
-/* Lines host_dir=DIR and cuda_library=FILE, absolute; "#" begins a comment. Whoever may write this file can hide a broken machine, so
- * it must belong to root or the caller and be writable by nobody else. */
+/* Lines host_dir=DIR and cuda_library=FILE, absolute; "#" begins a comment. Whoever may write this file can hide a broken
+ * machine, so it must belong to root or the caller and be writable by nobody else. */
 #define _GNU_SOURCE
 #include "test_conf.h"
 

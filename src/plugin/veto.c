@@ -1,4 +1,5 @@
-/* The rows of a veto, and how they meet what the user had set: a veto is never weakened, and never gives more than the user did. */
+/* The rows of a veto, and how they meet what the user had set: a veto is never weakened, and never gives more than the user
+ * did. */
 #include "veto.h"
 
 #include <string.h>

@@ -30,8 +30,8 @@ struct p2s_veto {
 extern const struct p2s_veto p2s_veto_of_all;
 /* Returns 1, or 0 when it does not fit: then the veto says less than it must, and the other one is to be used. */
 int32_t p2s_veto_add(struct p2s_veto *v, const char *name, const char *value, int32_t unset);
-/* What NCCL is told when it asks for name and its environment says user (NULL: nothing). The result is user, NULL, or lives as long
- * as the process. */
+/* What NCCL is told when it asks for name and its environment says user (NULL: nothing). The result is user, NULL, or lives as
+ * long as the process. */
 const char *p2s_veto_get(const struct p2s_veto *v, const char *name, const char *user);
 
 /* decide.c: asks the library: the kept record, else a test in child processes, within the library's deadline. */

@@ -1,5 +1,5 @@
-/* Calls the plugin as NCCL does, and as NCCL does when things go less well. Prints what NCCL would see, one line per variable: NAME=value,
- * or NAME alone when it is not set; what goes to NCCL's logger as "LOG level text".
+/* Calls the plugin as NCCL does, and as NCCL does when things go less well. Prints what NCCL would see, one line per variable:
+ * NAME=value, or NAME alone when it is not set; what goes to NCCL's logger as "LOG level text".
  *
  * usage: loader PLUGIN v1|v2 COMMAND NAME...
  *     get            open, init, ask, finalize

@@ -25,8 +25,8 @@ class Calls(PluginTest):
             seen = self.run_loader(environment)
             self.assertEqual(seen.set(), wanted, answer)
             self.assertEqual([level for level, _ in seen.log], ["warn"])
-            for part in ("SIMULATED", "NCCL is kept off peer-to-peer", "CORRUPT", "0000:01:00.0>0000:11:00.0", "NCCL_P2P_DISABLE=1",
-                         "P2PSAFE_PLUGIN=0"):
+            for part in ("SIMULATED", "NCCL is kept off peer-to-peer", "CORRUPT", "0000:01:00.0>0000:11:00.0",
+                         "NCCL_P2P_DISABLE=1", "P2PSAFE_PLUGIN=0"):
                 self.assertIn(part, seen.log[0][1], answer)
             self.assertEqual(seen.err, "")
         # without a logger the line goes to stderr, once, and can be switched off

@@ -62,19 +62,20 @@ class TestConf(PluginTest):
         plugin.chmod(0o755)
         host = self.folder / "host"
         shutil.copytree(HEALTHY, host, symlinks=True)
-        environment = self.environment(self.conf(host), cache=None, P2PSAFE_PLUGIN="0", P2PSAFE_RESULT=str(self.folder / "none"))
+        environment = self.environment(self.conf(host), cache=None, P2PSAFE_PLUGIN="0")
         for mode, off in ((0o755, True), (0o4755, False)):
             if loader.exists():
                 loader.unlink()
             shutil.copy(LOADER, loader)
             loader.chmod(mode)
-            done = subprocess.run([loader, plugin, "v2", "get", *ASKED], env=environment, user=NOBODY, group=NOBODY, extra_groups=[],
-                                  stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=200, check=True)
+            done = subprocess.run([loader, plugin, "v2", "get", *ASKED], env=environment, user=NOBODY, group=NOBODY,
+                                  extra_groups=[], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                                  timeout=200, check=True)
             seen = Seen(done.stdout, done.stderr, 0)
             if off:
                 self.assertEqual((seen.set(), seen.log), ({}, []))
             else:
-                # neither switched off nor simulated: it looked at the real machine, which here has no GPU or no helper beside the plugin
+                # neither switched off nor simulated: it looked at the real machine, and beside the copied plugin is no helper
                 self.assertEqual(seen.set(), VETO)
                 self.assertNotIn("SIMULATED", seen.log[0][1])
 

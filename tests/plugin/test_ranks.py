@@ -52,7 +52,7 @@ class Ranks(PluginTest):
         """Own process and mount namespaces and own homes, one folder of records."""
         prefix = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork")
         try:
-            possible = subprocess.run([*prefix, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60).returncode == 0
+            possible = subprocess.run([*prefix, "true"], capture_output=True, timeout=60).returncode == 0
         except (OSError, subprocess.TimeoutExpired):
             possible = False
         conf = self.conf(HOSTS / "f08-one-direction")
@@ -92,7 +92,7 @@ class Ranks(PluginTest):
         self.assertIn("CORRUPT", seen.log[0][1])
 
     def test_places_that_cannot_be_used(self):
-        """Read-only, writable by all, no folder at all, a file: the answer is the same, each rank tests for itself, nothing is written."""
+        """Writable by all, a file, no folder at all: the answer is the same, each rank tests for itself, nothing is written."""
         conf = self.conf(BROKEN)
         shared = self.folder / "shared"
         shared.mkdir()

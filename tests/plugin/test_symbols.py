@@ -31,8 +31,8 @@ class Symbols(PluginTest):
 
     def test_no_thread_no_output(self):
         undefined = {line.split()[-1].split("@")[0] for line in lines("nm", "-D", "--undefined-only", PLUGIN)}
-        forbidden = {"pthread_create", "printf", "puts", "perror", "exit", "abort", "signal", "sigaction", "atexit", "setenv", "putenv",
-                     "unsetenv", "dlopen", "system", "popen"}
+        forbidden = {"pthread_create", "printf", "puts", "perror", "exit", "abort", "signal", "sigaction", "atexit", "setenv",
+                     "putenv", "unsetenv", "dlopen", "system", "popen"}
         sanitized = any(name.startswith("__asan") for name in undefined)
         self.assertEqual(set() if sanitized else undefined & forbidden, set())
 

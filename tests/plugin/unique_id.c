@@ -1,4 +1,5 @@
-/* Asks the real NCCL for an id, which needs no GPU and makes it load its plugins. usage: unique_id LIBNCCL; exits 77 if it cannot be loaded */
+/* Asks the real NCCL for an id, which needs no GPU and makes it load its plugins.
+ * usage: unique_id LIBNCCL; exits 77 if it cannot be loaded */
 #include <dlfcn.h>
 #include <stdio.h>
 
