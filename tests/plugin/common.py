@@ -65,8 +65,8 @@ class PluginTest(unittest.TestCase):
 
     def start(self, environment, command="get", interface="v2", plugin=PLUGIN, names=ASKED, prefix=(), pass_fds=()):
         return subprocess.Popen([*prefix, LOADER, str(plugin), interface, command, *names], env=environment,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
-                                pass_fds=pass_fds)
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+                                errors="replace", pass_fds=pass_fds)
 
     def finish(self, process):
         try:

@@ -1,5 +1,5 @@
-"""The real NCCL loads the plugin. It does so for ncclGetUniqueId, which needs no GPU. Exits 77 where no NCCL with this interface
-is installed, or where it cannot run."""
+"""The real NCCL loads the plugin. It does so for ncclGetUniqueId, which needs no GPU. Exits 77 where no NCCL with this
+interface is installed, or where it cannot run."""
 
 import ctypes.util
 import glob
