@@ -13,7 +13,8 @@ jobs=$(nproc)
 run_tests=(ctest --output-on-failure --no-tests=error -j "$jobs")
 
 say "gcc, warnings are errors"
-CC=gcc CXX=g++ configure_and_build build-gcc -DP2PSAFE_WERROR=ON
+# /usr, as the Debian packages are built, which are made from this build
+CC=gcc CXX=g++ configure_and_build build-gcc -DP2PSAFE_WERROR=ON -DCMAKE_INSTALL_PREFIX=/usr
 say "clang, warnings are errors"
 CC=clang CXX=clang++ configure_and_build build-clang -DP2PSAFE_WERROR=ON
 say "gcc with AddressSanitizer and UndefinedBehaviorSanitizer"

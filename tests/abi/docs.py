@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-TOPS = ("src/", "include/", "tests/", "bindings/", "docs/", "scripts/", "examples/", "cmake/", "pkgconfig/", ".ci/")
+TOPS = ("src/", "include/", "tests/", "bindings/", "docs/", "scripts/", "examples/", "cmake/", "packaging/", "pkgconfig/", ".ci/")
 
 
 def expand(pattern):

@@ -179,8 +179,8 @@ class Test:
 
     def in_multiarch_folder(self, tree, program):
         """As Debian lays it out: the library one folder deeper, the helper still in <prefix>/libexec."""
-        deeper = tree.lib / "some-linux-gnu"
-        deeper.mkdir()
+        deeper = tree.prefix / "lib" / "some-linux-gnu"
+        deeper.mkdir(parents=True)
         for path in sorted(tree.lib.glob("libp2psafe.so*")):
             path.rename(deeper / path.name)
         self.use(Tree(tree.prefix), program, "library in <prefix>/lib/<architecture>")
