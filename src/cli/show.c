@@ -25,6 +25,7 @@ void cli_show_report(const struct cli_style *style, const p2psafe_report *report
 	cli_show_gpus(style, report);
 	cli_show_matrix(style, report);
 	cli_show_evidence(style, report);
+	cli_show_measured(style, report);
 	cli_show_permission(style, report);
 	cli_show_settings(style, report);
 	cli_show_findings(style, report);

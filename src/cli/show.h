@@ -16,8 +16,7 @@ void cli_show_explain(const struct cli_style *style, const p2psafe_report *repor
 
 /* show_header.c: the report's JSON form, NULL when it cannot be had (jansson's getters take that). json_decref() it. */
 json_t *cli_show_json(const p2psafe_report *report);
-/* What was looked at: host, driver, IOMMU, level, SIMULATED. The C getters do not carry these, so they come
- * from the JSON form. */
+/* What was looked at: host, driver, IOMMU, level, SIMULATED. */
 void cli_show_header(const struct cli_style *style, const p2psafe_report *report, const struct cli_args *args);
 /* The level of the report, "unknown" if it has none. */
 void cli_show_level(const p2psafe_report *report, char *out, size_t cap);
@@ -28,6 +27,8 @@ void cli_show_kept(const struct cli_style *style, const p2psafe_report *report);
 void cli_show_gpus(const struct cli_style *style, const p2psafe_report *report);
 /* show_matrix.c: directed verdicts; rows access, columns own the memory. */
 void cli_show_matrix(const struct cli_style *style, const p2psafe_report *report);
+/* show_measure.c: bandwidths, latencies, sizes, staging, host links. */
+void cli_show_measured(const struct cli_style *style, const p2psafe_report *report);
 /* show_evidence.c: what failed and how, pair by pair, and what OK rests on. */
 void cli_show_evidence(const struct cli_style *style, const p2psafe_report *report);
 /* show_decision.c: per consumer, what carries it to programs, and what was found. */

@@ -21,17 +21,8 @@ static int get_leg(const p2psafe_report *report, int32_t pair, int32_t i, struct
 	return p2psafe_report_leg(report, pair, i, leg) == P2PSAFE_OK;
 }
 
-/* The observation beside leg i of a pair; it stands in the JSON form only, whose lists have the order of the getters. */
-static const char *note_of(const json_t *json, int32_t pair, int32_t i)
-{
-	const json_t *legs = json_object_get(json_array_get(json_object_get(json, "pairs"), (size_t)pair), "legs");
-	const char *note = json_string_value(json_object_get(json_array_get(legs, (size_t)i), "note"));
-	return note != NULL ? note : "";
-}
-
 /* Mappings of the pair's legs that have the same leg, verdict and damage as leg i; 0 if an earlier leg told them. */
-static int list_mappings(FILE *out, const p2psafe_report *report, const json_t *json, const struct p2psafe_pair *pair,
-                         int32_t index, int32_t i)
+static int list_mappings(FILE *out, const p2psafe_report *report, const struct p2psafe_pair *pair, int32_t index, int32_t i)
 {
 	struct p2psafe_leg first, leg;
 	int n = 0;
@@ -50,8 +41,8 @@ static int list_mappings(FILE *out, const p2psafe_report *report, const json_t *
 	fprintf(out, ": %s", p2psafe_verdict_name(first.verdict));
 	if (first.damage != P2PSAFE_DAMAGE_NONE)
 		fprintf(out, ", %s", p2psafe_damage_name(first.damage));
-	if (note_of(json, index, i)[0] != '\0')
-		fprintf(out, " (%s)", note_of(json, index, i));
+	if (first.note[0] != '\0')
+		fprintf(out, " (%s)", first.note);
 	fputc('\n', out);
 	return 1;
 }
@@ -68,7 +59,7 @@ static void list_legs(FILE *out, const char *title, const int chosen[LEG_WORDS])
 }
 
 /* What is told of a pair that is not OK: every failure, what passed, and which of the legs that decide were not run. */
-static char *tell(const p2psafe_report *report, const json_t *json, const struct p2psafe_pair *pair, int32_t index)
+static char *tell(const p2psafe_report *report, const struct p2psafe_pair *pair, int32_t index)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -84,10 +75,10 @@ static char *tell(const p2psafe_report *report, const json_t *json, const struct
 		if (leg.verdict == P2PSAFE_VERDICT_OK) {
 			passed[leg.leg] = any = 1;
 		} else if (leg.verdict != P2PSAFE_VERDICT_UNTESTED) {
-			(void)list_mappings(out, report, json, pair, index, i);
+			(void)list_mappings(out, report, pair, index, i);
 			failed[leg.leg] = any = 1;
-		} else if (note_of(json, index, i)[0] != '\0') {
-			(void)list_mappings(out, report, json, pair, index, i);
+		} else if (leg.note[0] != '\0') {
+			(void)list_mappings(out, report, pair, index, i);
 		}
 	}
 	for (int i = 1; i <= P2PSAFE_LEG_STALE; i++)
@@ -158,7 +149,6 @@ static void show_failures(const struct cli_style *style, const p2psafe_report *r
 {
 	int32_t pairs = p2psafe_report_pair_count(report);
 	struct story *stories = calloc((size_t)(pairs > 0 ? pairs : 0) + 1, sizeof(*stories));
-	json_t *json = cli_show_json(report);
 	int32_t count = 0;
 	for (int32_t i = 0; stories != NULL && i < pairs; i++) {
 		struct p2psafe_pair pair = {.size = sizeof(pair)};
@@ -166,7 +156,7 @@ static void show_failures(const struct cli_style *style, const p2psafe_report *r
 			continue;
 		stories[count].pair = i;
 		stories[count].verdict = pair.verdict;
-		stories[count].text = tell(report, json, &pair, i);
+		stories[count].text = tell(report, &pair, i);
 		if (stories[count].text != NULL)
 			count++;
 	}
@@ -179,7 +169,6 @@ static void show_failures(const struct cli_style *style, const p2psafe_report *r
 	for (int32_t i = 0; i < count; i++)
 		free(stories[i].text);
 	free(stories);
-	json_decref(json);
 }
 
 /* What the pairs that are OK have in common: the least of each number, and every leg that one of them lacks. */

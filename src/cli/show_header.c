@@ -4,13 +4,6 @@
 
 #include "show.h"
 
-/* A string below a path of keys, or what stands for "not known". */
-static const char *text_at(const json_t *object, const char *key, const char *unknown)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return text != NULL && text[0] != '\0' ? text : unknown;
-}
-
 json_t *cli_show_json(const p2psafe_report *report)
 {
 	char *text = NULL;
@@ -26,20 +19,24 @@ static void label(const struct cli_style *style, const char *name)
 	cli_style_cell(style, CLI_HEAD, -9, name);
 }
 
-static void show_host(const struct cli_style *style, const json_t *host)
+/* What is known, or what stands for "not known". */
+static const char *known(const char *text, const char *unknown)
+{
+	return text != NULL && text[0] != '\0' ? text : unknown;
+}
+
+static void show_host(const struct cli_style *style, const struct p2psafe_about *about)
 {
 	char line[512];
-	const json_t *driver = json_object_get(host, "driver");
-	const char *version = text_at(driver, "version", NULL);
-	const char *virtualization = text_at(host, "virtualization", NULL);
-	const char *container = text_at(host, "container", NULL);
-	const char *flavour = text_at(driver, "flavour", NULL);
+	const char *virtualization = known(about->virtualization, NULL);
+	const char *container = known(about->container, NULL);
+	const char *flavour = known(about->driver_flavour, NULL);
 	label(style, "Host");
-	size_t len = (size_t)snprintf(line, sizeof(line), "kernel %.95s, ", text_at(host, "kernel", "unknown"));
-	if (version == NULL)
+	size_t len = (size_t)snprintf(line, sizeof(line), "kernel %.95s, ", known(about->kernel, "unknown"));
+	if (known(about->driver_version, NULL) == NULL)
 		len += (size_t)snprintf(line + len, sizeof(line) - len, "no NVIDIA driver found");
 	else
-		len += (size_t)snprintf(line + len, sizeof(line) - len, "NVIDIA driver %.31s%s%.15s%s", version,
+		len += (size_t)snprintf(line + len, sizeof(line) - len, "NVIDIA driver %.31s%s%.15s%s", about->driver_version,
 		                        flavour != NULL ? " (" : "", flavour != NULL ? flavour : "",
 		                        flavour != NULL ? " kernel modules)" : "");
 	if (virtualization != NULL && strcmp(virtualization, "none") == 0)
@@ -51,24 +48,31 @@ static void show_host(const struct cli_style *style, const json_t *host)
 	cli_style_wrap(style, 9, 9, line);
 }
 
-static void show_iommu(const struct cli_style *style, const json_t *iommu)
+static void show_iommu(const struct cli_style *style, const struct p2psafe_about *about)
 {
 	char line[1024];
-	const json_t *first = json_array_get(json_object_get(iommu, "evidence"), 0);
-	const char *state = text_at(iommu, "state", "unknown");
+	const char *state = p2psafe_iommu_name(about->iommu_state);
 	label(style, "IOMMU");
-	if (first != NULL)
-		snprintf(line, sizeof(line), "%s (confidence %s; %s: %s)", state, text_at(iommu, "confidence", "unknown"),
-		         text_at(first, "source", "?"), text_at(first, "text", "?"));
+	if (known(about->iommu_source, NULL) != NULL || known(about->iommu_text, NULL) != NULL)
+		snprintf(line, sizeof(line), "%s (confidence %s; %s: %s)", state, p2psafe_confidence_name(about->iommu_confidence),
+		         known(about->iommu_source, "?"), known(about->iommu_text, "?"));
 	else
 		snprintf(line, sizeof(line), "%s", state);
 	cli_style_wrap(style, 9, 9, line);
 }
 
+static int get_about(const p2psafe_report *report, struct p2psafe_about *about)
+{
+	memset(about, 0, sizeof(*about));
+	about->size = sizeof(*about);
+	return p2psafe_report_about(report, about) == P2PSAFE_OK;
+}
+
 void cli_show_header(const struct cli_style *style, const p2psafe_report *report, const struct cli_args *args)
 {
 	char line[1024];
-	json_t *json = cli_show_json(report);
+	struct p2psafe_about about;
+	int got = get_about(report, &about);
 	int looked = args->command == CLI_COMMAND_PROBE || (args->command == CLI_COMMAND_EXPLAIN && !p2psafe_report_is_kept(report));
 	if (p2psafe_report_is_simulated(report)) {
 		const char *host = args->value[CLI_OPTION_HOST];
@@ -82,41 +86,35 @@ void cli_show_header(const struct cli_style *style, const p2psafe_report *report
 	}
 	snprintf(line, sizeof(line), "p2psafe %s: %s%s%s%s", p2psafe_version_string(), cli_commands[args->command].name,
 	         looked ? " (nothing is transferred)" : ", level ",
-	         looked ? "" : text_at(json, "level", "unknown"),
-	         json_is_true(json_object_get(json, "deadline_hit")) ? ", ENDED BY ITS DEADLINE" : "");
+	         looked ? "" : p2psafe_level_name(about.level), about.deadline_hit == 1 ? ", ENDED BY ITS DEADLINE" : "");
 	cli_style_cell(style, CLI_HEAD, 0, line);
 	fputs("\n", style->out);
-	if (json != NULL) {
-		show_host(style, json_object_get(json, "host"));
-		show_iommu(style, json_object_get(json, "iommu"));
+	if (got) {
+		show_host(style, &about);
+		show_iommu(style, &about);
 	}
-	json_decref(json);
 }
 
 void cli_show_level(const p2psafe_report *report, char *out, size_t cap)
 {
-	json_t *json = cli_show_json(report);
-	snprintf(out, cap, "%s", text_at(json, "level", "unknown"));
-	json_decref(json);
+	struct p2psafe_about about;
+	(void)get_about(report, &about);
+	snprintf(out, cap, "%s", p2psafe_level_name(about.level));
 }
 
 void cli_show_kept(const struct cli_style *style, const p2psafe_report *report)
 {
 	char line[1024];
-	json_t *json = cli_show_json(report);
-	const json_t *kept = json_object_get(json, "kept");
-	const char *path = text_at(kept, "path", NULL);
-	const char *reason = text_at(kept, "reason", NULL);
-	if (kept != NULL) {
-		fputc('\n', style->out);
-		label(style, "Kept");
-		snprintf(line, sizeof(line), "%s%s%s%s",
-		         p2psafe_report_is_kept(report) ? "this is the kept answer" : "this is a fresh answer",
-		         path != NULL ? "; record: " : "; no record", path != NULL ? path : "", reason != NULL ? "; " : "");
-		size_t len = strlen(line);
-		if (reason != NULL && len < sizeof(line))
-			snprintf(line + len, sizeof(line) - len, "%s", reason);
-		cli_style_wrap(style, 9, 9, line);
-	}
-	json_decref(json);
+	struct p2psafe_about about;
+	if (!get_about(report, &about))
+		return;
+	const char *path = known(about.kept_path, NULL);
+	const char *reason = known(about.kept_reason, NULL);
+	fputc('\n', style->out);
+	label(style, "Kept");
+	snprintf(line, sizeof(line), "%s%s%s%s%s",
+	         p2psafe_report_is_kept(report) ? "this is the kept answer" : "this is a fresh answer",
+	         path != NULL ? "; record: " : "; no record", path != NULL ? path : "", reason != NULL ? "; " : "",
+	         reason != NULL ? reason : "");
+	cli_style_wrap(style, 9, 9, line);
 }
