@@ -5,6 +5,7 @@
 #include "sim/active.h"
 #include "sim/api.h"
 #include "sim/fault.h"
+#include "sim/flow.h"
 #include "sim/lock.h"
 #include "sim/map.h"
 
@@ -24,6 +25,7 @@ struct copy_job {
 	int set;    /* memset: value */
 	int value;
 	uint64_t ns;
+	uint32_t party; /* who moves with it; see flow.h */
 };
 
 static uint64_t duration(uint64_t bytes, uint64_t bytes_per_s, uint64_t latency_ns)
@@ -132,6 +134,11 @@ static uint64_t run_copy(struct sim_stream *s, struct sim_job *job)
 		rc = sim_view_copy(&j->to, &j->from, j->bytes, &j->hit, &error);
 	sim_active_leave(sim_host());
 	finish(s, rc, error);
+	if (j->party) {
+		const struct sim_view *far = sim_view_remote(&j->to) ? &j->to : &j->from;
+
+		j->ns = j->ns * sim_flow_share(sim_host(), j->party, far->accessor, far->owner, j->from.owner, j->to.owner) / 1000;
+	}
 	return j->ns;
 }
 
@@ -159,6 +166,8 @@ static CUresult submit(struct sim_context *ctx, CUstream stream, const struct co
 		free(j);
 		return rc;
 	}
+	if (!j->set && !j->staged && !j->to.host_bytes && !j->from.host_bytes)
+		j->party = sim_flow_note(s, j->from.owner, j->to.owner);
 	sim_stream_submit(s, &j->job);
 	return CU_OK;
 }

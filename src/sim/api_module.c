@@ -6,6 +6,7 @@
 #include "sim/active.h"
 #include "sim/api.h"
 #include "sim/fault.h"
+#include "sim/flow.h"
 #include "sim/lock.h"
 #include "sim/ring.h"
 #include "sim/twins.h"
@@ -27,7 +28,7 @@ struct sim_module {
 
 const struct sim_twin sim_twins[] = {
 #define TWIN(name, args) { "p2s_" #name, args, sim_twin_##name },
-	P2S_KERNELS(TWIN)
+	P2S_KERNELS(TWIN) P2S_KERNELS_MEASURE(TWIN)
 #undef TWIN
 };
 const int sim_twin_count = sizeof(sim_twins) / sizeof(sim_twins[0]);
@@ -170,6 +171,15 @@ static uint64_t run_kernel(struct sim_stream *s, struct sim_job *job)
 	return k->ns;
 }
 
+/* Where a pump's bytes will go; what it may not reach shows when it runs. */
+static void note_pump(struct sim_stream *s, struct sim_kernel *k)
+{
+	struct sim_view to, from;
+
+	if (!sim_kernel_view(k, k->args[0], k->args[2], &to) && !sim_kernel_view(k, k->args[1], k->args[2], &from))
+		k->party = sim_flow_note(s, from.owner, to.owner);
+}
+
 P2S_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                                    unsigned shared, CUstream stream, void **params, void **extra)
 {
@@ -208,6 +218,10 @@ P2S_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsig
 	k->effect = hit.fault ? hit.fault->effect : SIM_NONE;
 	for (i = 0; i < f->twin->args; i++)
 		memcpy(&k->args[i], params[i], 8);
+	if (k->twin == sim_twin_gate)
+		sim_flow_gate(s, (uint32_t)k->args[2]);
+	if (k->twin == sim_twin_pump && k->args[3])
+		note_pump(s, k);
 	sim_stream_submit(s, &k->job);
 	return CU_OK;
 }

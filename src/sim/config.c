@@ -6,6 +6,7 @@
 
 #include "core/word.h"
 #include "sim/config_faults.h"
+#include "sim/config_speed.h"
 #include "sim/keys.h"
 
 #define GIB (INT64_C(1) << 30)
@@ -46,6 +47,7 @@ static const struct sim_key gpu_keys[] = {
 	GPU_INT(sm_count, 1, 1024, 0),
 	GPU_INT(memory_bytes, 1 << 26, 4 * TIB, 0),
 	GPU_INT(free_bytes, 0, 4 * TIB, 0),
+	GPU_INT(port_bytes_per_s, 1000, INT64_C(100000000000000), 0),
 	GPU_INT(init_error, 0, 9999, 0),
 	GPU_INT(compute_mode, 0, 3, 0),
 	GPU_BOOL(cumem_fd),
@@ -244,7 +246,8 @@ static int link_kind(struct link_text *t, const char *where, struct sim_error *e
 
 static int read_links(struct sim_config *c, const json_t *o, struct sim_error *e)
 {
-	static const struct sim_key keys[] = { { "default", SIM_KEY_ELSE, 0, 0, 0, 0 }, { "pairs", SIM_KEY_ELSE, 0, 0, 0, 0 } };
+	static const struct sim_key keys[] = { { "default", SIM_KEY_ELSE, 0, 0, 0, 0 }, { "pairs", SIM_KEY_ELSE, 0, 0, 0, 0 },
+		                               { "uplinks", SIM_KEY_ELSE, 0, 0, 0, 0 } };
 	/* native_atomics -1, granularity 0: not said, follows the kind */
 	struct link_text t = { .link = { .bytes_per_s = INT64_C(25000000000), .latency_ns = 1000, .can_access = 1,
 		                         .native_atomics = -1, .reorder = 1 } };
@@ -347,7 +350,9 @@ static int read_root(struct sim_config *c, const json_t *root, struct sim_error 
 	c->staged_latency_ns = 14000;
 	if (staged && !sim_keys_read(staged, staged_keys, COUNT(staged_keys), c, "staged", e))
 		return 0;
-	return read_links(c, json_object_get(root, "links"), e) && read_nvml(c, json_object_get(root, "nvml"), e) &&
+	return read_links(c, json_object_get(root, "links"), e) &&
+	       sim_speed_read(c, json_object_get(json_object_get(root, "links"), "uplinks"), e) &&
+	       read_nvml(c, json_object_get(root, "nvml"), e) &&
 	       sim_faults_read(c, json_object_get(root, "faults"), e);
 }
 

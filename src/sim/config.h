@@ -11,6 +11,7 @@
 #define SIM_MAX_FAULTS 256
 #define SIM_MAX_MISSING 64
 #define SIM_MAX_PROCESSES 8
+#define SIM_MAX_UPLINKS 16
 #define SIM_ANY (-1)
 #define SIM_NOBODY (-2) /* a call without a current context */
 
@@ -92,6 +93,7 @@ struct sim_gpu {
 	int64_t display_active;
 	int64_t recovery_action; /* what NVML wants done: 0 nothing */
 	int64_t fabric_state;    /* nvmlGpuFabricState_t */
+	int64_t port_bytes_per_s; /* in each direction, whoever is at the other end */
 	int process_count;
 	struct sim_process process[SIM_MAX_PROCESSES];
 };
@@ -105,6 +107,13 @@ struct sim_link {
 	int64_t nvlinks;
 	int64_t granularity;
 	int64_t reorder;
+};
+
+/* What all traffic between some GPUs and the rest shares, in each direction: a switch's upstream port, a socket link. */
+struct sim_uplink {
+	uint64_t gpus; /* bit per GPU behind it */
+	int64_t bytes_per_s;
+	int64_t lost_percent; /* of it, when more than one transfer crosses at once */
 };
 
 struct sim_fault {
@@ -165,6 +174,8 @@ struct sim_config {
 	struct sim_gpu gpus[P2S_MAX_GPUS];
 	struct sim_link links[P2S_MAX_GPUS][P2S_MAX_GPUS];
 	struct sim_fault faults[SIM_MAX_FAULTS];
+	int uplink_count;
+	struct sim_uplink uplinks[SIM_MAX_UPLINKS];
 	struct sim_nvml nvml;
 	uint64_t digest; /* of the file: all processes of a run must agree */
 };

@@ -36,6 +36,9 @@ struct sim_stream {
 	uint64_t submitted;
 	uint64_t done;
 	uint64_t clock_ns; /* modelled time of the engine */
+	uint32_t party; /* flow.h: of the gate in the stream; what goes with it was noted */
+	int noted;
+	struct sim_flow *flow;
 	int ending;
 };
 

@@ -11,6 +11,7 @@
 #define SIM_USERS 72     /* processes that hold one allocation; more than P2S_MAX_GPUS + 1 */
 #define SIM_RING 4096    /* posted writes on the way from one GPU to another */
 #define SIM_ACTIVE 256  /* jobs of engines at once on the whole machine */
+#define SIM_FLOWS 512    /* streams of the whole machine that were ever behind a gate */
 #define SIM_WRITERS 8    /* kernels at once that send from one GPU to another */
 
 /* Who holds an allocation, and how often. */
@@ -56,6 +57,14 @@ struct sim_gpu_state {
 	int32_t mps_error; /* what ended one client of MPS ended all */
 };
 
+/* What moves behind a gate: see flow.h. */
+struct sim_flow {
+	uint32_t taken;
+	uint32_t party; /* 0 none */
+	int32_t from;
+	int32_t to;
+};
+
 struct sim_shared {
 	uint32_t state; /* 0 new, pid of the initialiser, ~0 ready */
 	uint32_t lock;  /* objects and contexts */
@@ -63,6 +72,7 @@ struct sim_shared {
 	uint64_t run;   /* random; names this run in handles */
 	uint32_t active[SIM_ACTIVE];
 	struct sim_gpu_state gpus[P2S_MAX_GPUS];
+	struct sim_flow flows[SIM_FLOWS];
 	struct sim_object objects[SIM_OBJECTS];
 };
 

@@ -37,7 +37,7 @@ SHARED_FILES = {
     ("cli", "lib/evidence"): {"log.h"},
     ("lib/emit", "lib/ipc"): {"proto.h"},  # the version text
     ("sim", "lib/ipc"): {"codec.h", "codec_struct.h", "codec_table.h"},
-    ("sim", "helper"): {"kernels.h", "control.h", "cuda_abi.h", "nvml_abi.h", "cuda_syms.def"},
+    ("sim", "helper"): {"kernels.h", "kernels_measure.h", "control.h", "cuda_abi.h", "nvml_abi.h", "cuda_syms.def"},
 }
 
 PURE = {"lib/score", "lib/rules", "lib/choose"}

@@ -18,7 +18,7 @@ foreach(name memory mp faults conditions process)
   p2psafe_sim_test(${name} ${CMAKE_CURRENT_LIST_DIR}/sim_rig.c)
 endforeach()
 p2psafe_sim_test(config ${CMAKE_CURRENT_LIST_DIR}/sim_rig.c ${PROJECT_SOURCE_DIR}/src/sim/config.c
-  ${PROJECT_SOURCE_DIR}/src/sim/config_faults.c ${PROJECT_SOURCE_DIR}/src/sim/keys.c $<TARGET_OBJECTS:p2psafe_core>)
+  ${PROJECT_SOURCE_DIR}/src/sim/config_faults.c ${PROJECT_SOURCE_DIR}/src/sim/config_speed.c ${PROJECT_SOURCE_DIR}/src/sim/keys.c $<TARGET_OBJECTS:p2psafe_core>)
 p2psafe_sim_test(nvml)
 
 # Own declarations against the vendor's header, where it is installed.
