@@ -39,6 +39,12 @@ static const struct {
 	[P2S_OP_FILL_SLOTS] = {p2s_op_fill_slots, 1},
 	[P2S_OP_MEM_INFO] = {p2s_op_mem_info, 1},
 	[P2S_OP_LL] = {p2s_op_ll, 1},
+	[P2S_OP_SPEED_INIT] = {p2s_op_speed_init, 1},
+	[P2S_OP_SPEED] = {p2s_op_speed, 1},
+	[P2S_OP_ROWS] = {p2s_op_rows, 1},
+	[P2S_OP_LATENCY] = {p2s_op_latency, 1},
+	[P2S_OP_PONG] = {p2s_op_pong, 1},
+	[P2S_OP_STAGE] = {p2s_op_stage, 1},
 	[P2S_OP_QUIT] = {p2s_op_quit, 0},
 };
 
@@ -153,13 +159,18 @@ int p2s_channel_launch(struct p2s_channel *c, struct p2s_op_answer *a, int kerne
 	return P2S_CU(c, a, cuLaunchKernel, c->fn[kernel], grid, 1, 1, block, 1, 1, 0, c->stream, pointers, NULL);
 }
 
-uint64_t p2s_channel_elapsed(struct p2s_channel *c)
+uint64_t p2s_channel_between(struct p2s_channel *c, p2s_cuevent begin, p2s_cuevent end)
 {
 	float ms = 0;
 
-	if (c->worker->cu.cuEventElapsedTime(&ms, c->begin, c->end) != P2S_CU_SUCCESS || !(ms > 0) || ms > 1e9f)
+	if (c->worker->cu.cuEventElapsedTime(&ms, begin, end) != P2S_CU_SUCCESS || !(ms > 0) || ms > 1e9f)
 		return 0;
 	return (uint64_t)((double)ms * 1e6);
+}
+
+uint64_t p2s_channel_elapsed(struct p2s_channel *c)
+{
+	return p2s_channel_between(c, c->begin, c->end);
 }
 
 int p2s_channel_reach(const struct p2s_channel *c, const struct p2s_buffer *b, uint64_t off, uint64_t len, int local)

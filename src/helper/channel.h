@@ -12,7 +12,11 @@
 #include "helper/worker.h"
 
 #define P2S_KERNEL_INDEX(name, args) P2S_KERNEL_##name,
-enum { P2S_KERNELS(P2S_KERNEL_INDEX) P2S_KERNEL_COUNT };
+enum {
+	P2S_KERNELS(P2S_KERNEL_INDEX) P2S_KERNEL_BASE, /* the first of the second module */
+	P2S_KERNEL_LAST = P2S_KERNEL_BASE - 1,
+	P2S_KERNELS_MEASURE(P2S_KERNEL_INDEX) P2S_KERNEL_COUNT
+};
 #undef P2S_KERNEL_INDEX
 
 /* The channel's pinned block, and at the same offsets its scratch block in device memory. */
@@ -26,6 +30,8 @@ enum { P2S_KERNELS(P2S_KERNEL_INDEX) P2S_KERNEL_COUNT };
 
 #define P2S_ABORT_NS UINT64_C(300000000)     /* how long a raised abort may take */
 #define P2S_DEFAULT_NS UINT64_C(10000000000) /* for requests without timeout_ns */
+
+#define P2S_MARKS (4 * P2S_ROWS) /* two per row, for one that goes alone and for many */
 
 struct p2s_worker;
 
@@ -47,7 +53,14 @@ struct p2s_channel {
 	p2s_cuevent begin;
 	p2s_cuevent end;
 	p2s_cufunction fn[P2S_KERNEL_COUNT];
-	int32_t kernels; /* the module is loaded */
+	int32_t arch;      /* 10 * major + minor of the compute capability */
+	int32_t text_only; /* ready-made code is not tried */
+	int32_t kernels; /* the module is loaded: 1 compiled from text, 2 ready-made */
+	int32_t measures; /* and the second one */
+	p2s_custream aside; /* a second stream, and its event; with them: */
+	p2s_cuevent aside_end;
+	p2s_cuevent slot[2][P2S_STAGE_DEPTH]; /* of a staged transfer: sent, received */
+	p2s_cuevent mark[P2S_MARKS]; /* of samples and rows */
 	int32_t sm_count;
 	int32_t gdr;
 	int32_t cumem;
@@ -97,6 +110,16 @@ int p2s_channel_launch(struct p2s_channel *c, struct p2s_op_answer *a, int kerne
 					   const uint64_t *args, size_t count);
 /* Time between the events begin and end, both done. 0 unknown. */
 uint64_t p2s_channel_elapsed(struct p2s_channel *c);
+/* The same between any two. */
+uint64_t p2s_channel_between(struct p2s_channel *c, p2s_cuevent begin, p2s_cuevent end);
+/* Zeroes results for `roles` roles, launches, waits and brings them back into the answer. channel_wait.c. */
+void p2s_channel_roles(struct p2s_channel *c, struct p2s_op_answer *a, int kernel, uint32_t grid, uint32_t block,
+					   const uint64_t *args, size_t count, uint64_t timeout_ns);
+/* The bound in polls that goes with a bound in time. */
+uint64_t p2s_channel_most_polls(uint64_t max_ns);
+/* Loads one module, cubin or PTX, and finds its kernels: fn[first], ... Returns 1 (2: ready-made code), or 0 with *error
+ * and log. channel_module.c */
+int p2s_channel_module(struct p2s_channel *c, int measure, int32_t *error, char *log, size_t cap);
 /* 1 if this channel may touch [off, off + len) of b: a bug in the conductor must not become a wild write. local: b must be this
  * GPU's own memory. */
 int p2s_channel_reach(const struct p2s_channel *c, const struct p2s_buffer *b, uint64_t off, uint64_t len, int local);
@@ -115,8 +138,11 @@ void p2s_channel_release_all(struct p2s_channel *c, struct p2s_op_answer *a);
 typedef void p2s_channel_op(struct p2s_channel *c, struct p2s_call *call);
 p2s_channel_op p2s_op_init, p2s_op_alloc, p2s_op_export, p2s_op_import, p2s_op_peer_enable, p2s_op_can_access, p2s_op_release,
 	p2s_op_fill, p2s_op_check, p2s_op_load, p2s_op_copy, p2s_op_peek, p2s_op_host_map, p2s_op_host_copy, p2s_op_mp, p2s_op_tear,
-	p2s_op_atomic, p2s_op_ll, p2s_op_ce_flag, p2s_op_fill_slots, p2s_op_mem_info, p2s_op_quit;
+	p2s_op_atomic, p2s_op_ll, p2s_op_ce_flag, p2s_op_fill_slots, p2s_op_mem_info, p2s_op_speed_init, p2s_op_speed, p2s_op_rows,
+	p2s_op_latency, p2s_op_pong, p2s_op_stage, p2s_op_quit;
 
-extern const unsigned char p2s_kernels_ptx[]; /* kernels.ptx without comments, NUL-terminated; made at build time */
+/* The PTX texts without comments, NUL-terminated; made at build time. */
+extern const unsigned char p2s_kernels_ptx[];
+extern const unsigned char p2s_kernels_measure_ptx[];
 
 #endif

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 
 #include "core/bdf.h"
+#include "helper/near.h"
 
 #define FLOOR_WHERE "cuDriverGetVersion"
-#define LOG_BYTES 4096
 
 /* Loads the driver and calls cuInit, once per process. */
 static int load(struct p2s_worker *w, struct p2s_op_answer *a)
@@ -112,12 +112,15 @@ static void describe(struct p2s_channel *c, struct p2s_op_device *d)
 								  (unsigned char)u.bytes[i]);
 	}
 	snprintf(d->address, sizeof d->address, "%s", c->address);
+	c->arch = 10 * d->cc_major + d->cc_minor;
 	c->sm_count = d->sm_count > 0 ? d->sm_count : 1;
 	c->gdr = d->gdr_capable;
 	c->cumem = d->cumem_fd;
 	c->numa_node = -1;
 	if (cu->cuDeviceGetAttribute(&node, P2S_CU_ATTR_HOST_NUMA_ID, c->dev) == P2S_CU_SUCCESS)
 		c->numa_node = node;
+	if (c->numa_node < 0 && c->worker->cuda_library == NULL) /* a driver given by name may play another machine */
+		c->numa_node = p2s_near_node(c->address);
 }
 
 /* Stream, events, pinned block, scratch and the control page as the GPU sees it. */
@@ -144,43 +147,6 @@ static int furnish(struct p2s_channel *c, struct p2s_op_answer *a)
 	start = (struct p2s_check_result *)(void *)(c->pinned + P2S_SCRATCH_START);
 	start->first_bad = ~UINT64_C(0);
 	return 1;
-}
-
-/* The JIT's message as one line of printable text. */
-static void keep_log(const char *log, char *out, size_t cap)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < LOG_BYTES && log[i] != '\0' && n + 1 < cap; i++) {
-		char ch = log[i];
-
-		if (ch < ' ' || ch > '~')
-			ch = ' ';
-		if (ch == ' ' && (n == 0 || out[n - 1] == ' '))
-			continue;
-		out[n++] = ch;
-	}
-	out[n] = '\0';
-}
-
-/* 1 loaded; 0 not: d says why, and the copy-engine operations remain. */
-static int load_module(struct p2s_channel *c, struct p2s_op_device *d)
-{
-#define P2S_KERNEL_NAME(name, args) "p2s_" #name,
-	static const char *const names[] = {P2S_KERNELS(P2S_KERNEL_NAME)};
-#undef P2S_KERNEL_NAME
-	const struct p2s_cuda *cu = &c->worker->cu;
-	char log[LOG_BYTES] = "";
-	int32_t options[] = {P2S_CU_JIT_ERROR_LOG_BUFFER, P2S_CU_JIT_ERROR_LOG_BUFFER_SIZE};
-	void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
-	p2s_cumodule module = NULL;
-	p2s_curesult r = cu->cuModuleLoadDataEx(&module, p2s_kernels_ptx, 2, options, values);
-
-	for (int i = 0; r == P2S_CU_SUCCESS && i < P2S_KERNEL_COUNT; i++)
-		r = cu->cuModuleGetFunction(&c->fn[i], module, names[i]);
-	keep_log(log, d->jit_log, sizeof d->jit_log);
-	d->cuda_error = r;
-	return r == P2S_CU_SUCCESS;
 }
 
 /* One launch of every kernel that touches nothing: the driver loads code and makes its queues now. */
@@ -229,6 +195,7 @@ void p2s_op_init(struct p2s_channel *c, struct p2s_call *call)
 		return;
 	}
 	c->control = page;
+	c->text_only = q->mode == P2S_INIT_TEXT;
 	if (!load(c->worker, a) || !p2s_channel_device(c, a, q->text, &c->dev))
 		return;
 	if (p2s_bdf_parse(q->text, &bdf))
@@ -242,7 +209,7 @@ void p2s_op_init(struct p2s_channel *c, struct p2s_call *call)
 		return;
 	t1 = p2s_now_ns();
 	d->context_ns = t1 - t0;
-	c->kernels = load_module(c, d);
+	c->kernels = p2s_channel_module(c, 0, &d->cuda_error, d->jit_log, sizeof d->jit_log);
 	if (c->kernels && !first_launches(c, a, q->timeout_ns))
 		return;
 	d->module = c->kernels;

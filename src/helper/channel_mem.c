@@ -2,13 +2,13 @@
 #define _GNU_SOURCE
 #include "helper/channel.h"
 
-#include <numaif.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/bdf.h"
+#include "helper/near.h"
 
 /* cuMemAlloc serves small requests from shared blocks; whole blocks make an IPC handle cover exactly one buffer. */
 #define PLAIN_BYTES (UINT64_C(2) << 20)
@@ -281,20 +281,6 @@ void p2s_channel_release_all(struct p2s_channel *c, struct p2s_op_answer *a)
 		release(c, a, id);
 }
 
-/* Staged bytes should lie near the GPU that maps them first. A wish: pages that exist already stay, and a container that
- * forbids it loses speed, not correctness. */
-static void place_near(const struct p2s_channel *c, void *at, uint64_t bytes)
-{
-	unsigned long mask[1024 / (8 * sizeof(unsigned long))] = {0};
-	const unsigned long bits = 8 * sizeof mask[0];
-	unsigned long node = (unsigned long)c->numa_node;
-
-	if (c->numa_node < 0 || node >= 8 * sizeof mask)
-		return;
-	mask[node / bits] |= 1UL << (node % bits);
-	(void)mbind(at, bytes, MPOL_PREFERRED, mask, 8 * sizeof mask, 0);
-}
-
 void p2s_op_host_map(struct p2s_channel *c, struct p2s_call *call)
 {
 	const struct p2s_op_request *q = call->q;
@@ -317,7 +303,8 @@ void p2s_op_host_map(struct p2s_channel *c, struct p2s_call *call)
 	if (b->host == MAP_FAILED) {
 		p2s_channel_refuse(a, P2S_RC_ERROR, "mmap");
 	} else {
-		place_near(c, b->host, b->bytes);
+		/* Pages belong near the GPU that maps them first: those that exist already stay where they are. */
+		(void)p2s_near_place(c->numa_node, b->host, b->bytes);
 		got = P2S_CU(c, a, cuMemHostRegister_v2, b->host, b->bytes,
 					 P2S_CU_HOST_REGISTER_PORTABLE | P2S_CU_HOST_REGISTER_DEVICEMAP);
 		if (!got)

@@ -25,15 +25,14 @@ int p2s_channel_slots(const struct p2s_channel *c, const struct p2s_buffer *b, u
 	return p2s_channel_reach(c, b, off, len, local);
 }
 
-/* The bound in polls: a poll takes more than a nanosecond, so this one bites only if the GPU's timer does not count. */
-static uint64_t most_polls(uint64_t max_ns)
+/* A poll takes more than a nanosecond, so this bound bites only if the GPU's timer does not count. */
+uint64_t p2s_channel_most_polls(uint64_t max_ns)
 {
 	return max_ns > POLLS_LEAST ? max_ns : POLLS_LEAST;
 }
 
-/* Zeroes the role results, launches, and brings the results back. */
-static void run_roles(struct p2s_channel *c, struct p2s_op_answer *a, int kernel, uint32_t grid, uint32_t block,
-					  const uint64_t *args, size_t count, uint64_t timeout_ns)
+void p2s_channel_roles(struct p2s_channel *c, struct p2s_op_answer *a, int kernel, uint32_t grid, uint32_t block,
+					   const uint64_t *args, size_t count, uint64_t timeout_ns)
 {
 	const uint64_t res = c->scratch + P2S_SCRATCH_ROLES;
 
@@ -66,10 +65,10 @@ void p2s_op_mp(struct p2s_channel *c, struct p2s_call *call)
 	else if (!c->kernels)
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, q->mode == 0 ? "p2s_mp" : "p2s_wide");
 	else
-		run_roles(c, a, q->mode == 0 ? P2S_KERNEL_mp : P2S_KERNEL_wide, 2, q->mode == 0 ? WARP : q->mode,
+		p2s_channel_roles(c, a, q->mode == 0 ? P2S_KERNEL_mp : P2S_KERNEL_wide, 2, q->mode == 0 ? WARP : q->mode,
 				  (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, w != NULL ? w->ptr + q->off : 0,
 							   r != NULL ? r->ptr + q->off2 : 0, q->seed, q->seed2, q->rounds, q->words, q->slot_bytes,
-							   q->flag_off, q->idiom, q->pace_ns, q->max_ns, most_polls(q->max_ns)},
+							   q->flag_off, q->idiom, q->pace_ns, q->max_ns, p2s_channel_most_polls(q->max_ns)},
 				  14, q->timeout_ns);
 	p2s_buffers_unpin(&c->worker->buffers, r);
 	p2s_buffers_unpin(&c->worker->buffers, w);
@@ -90,10 +89,10 @@ void p2s_op_tear(struct p2s_channel *c, struct p2s_call *call)
 	else if (!c->kernels)
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_tear");
 	else
-		run_roles(c, a, P2S_KERNEL_tear, 2, WARP,
+		p2s_channel_roles(c, a, P2S_KERNEL_tear, 2, WARP,
 				  (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, w != NULL ? w->ptr + q->off : 0,
 							   r != NULL ? r->ptr + q->off2 : 0, q->words, q->seed, q->seed2, q->rounds, q->max_ns,
-							   most_polls(q->max_ns)},
+							   p2s_channel_most_polls(q->max_ns)},
 				  10, q->timeout_ns);
 	p2s_buffers_unpin(&c->worker->buffers, r);
 	p2s_buffers_unpin(&c->worker->buffers, w);
@@ -116,10 +115,10 @@ void p2s_op_ll(struct p2s_channel *c, struct p2s_call *call)
 	else if (!c->kernels)
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_ll");
 	else
-		run_roles(c, a, P2S_KERNEL_ll, 2, WARP,
+		p2s_channel_roles(c, a, P2S_KERNEL_ll, 2, WARP,
 				  (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, w != NULL ? w->ptr + q->off : 0,
 							   r != NULL ? r->ptr + q->off2 : 0, q->seed, q->seed2, q->rounds, q->words, q->slot_bytes, q->mode,
-							   q->pace_ns, q->max_ns, most_polls(q->max_ns)},
+							   q->pace_ns, q->max_ns, p2s_channel_most_polls(q->max_ns)},
 				  13, q->timeout_ns);
 	p2s_buffers_unpin(&c->worker->buffers, r);
 	p2s_buffers_unpin(&c->worker->buffers, w);
@@ -136,7 +135,7 @@ void p2s_op_atomic(struct p2s_channel *c, struct p2s_call *call)
 	else if (!c->kernels)
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_atomic");
 	else
-		run_roles(c, a, P2S_KERNEL_atomic, 1, WARP,
+		p2s_channel_roles(c, a, P2S_KERNEL_atomic, 1, WARP,
 				  (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, b->ptr + q->off, q->rounds,
 							   (uint64_t)q->rounds * CAS_PER_SWAP + CAS_LEAST},
 				  5, q->timeout_ns);
@@ -159,9 +158,9 @@ void p2s_op_fill_slots(struct p2s_channel *c, struct p2s_call *call)
 		const struct p2s_role_result *r = (const void *)a->roles;
 		struct p2s_role_result role;
 
-		run_roles(c, a, P2S_KERNEL_mp, 2, WARP,
+		p2s_channel_roles(c, a, P2S_KERNEL_mp, 2, WARP,
 				  (uint64_t[]){c->pinned_dev + P2S_SCRATCH_CONTROL, c->scratch + P2S_SCRATCH_ROLES, b->ptr + q->off, 0, q->seed,
-							   0, q->rounds, q->words, q->slot_bytes, q->flag_off, 1, 0, max_ns, most_polls(max_ns)},
+							   0, q->rounds, q->words, q->slot_bytes, q->flag_off, 1, 0, max_ns, p2s_channel_most_polls(max_ns)},
 				  14, q->timeout_ns);
 		memcpy(&role, r, sizeof role);
 		if (a->rc == P2S_RC_OK && (role.status != P2S_ROLE_DONE || role.rounds_done != q->rounds))

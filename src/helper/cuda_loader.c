@@ -35,6 +35,7 @@ int p2s_cuda_load(struct p2s_cuda *cu, const char *path)
 	at = dlsym(lib, "p2psafe_sim_missing");
 	if (at != NULL)
 		memcpy(&sim_missing, &at, sizeof at);
+	cu->simulated = at != NULL;
 	for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
 		const struct symbol *s = &symbols[i];
 

@@ -11,6 +11,7 @@ struct p2s_cuda {
 #undef P2S_CU_SYM
 	uint32_t missing;          /* P2S_FEATURE_* disabled by missing symbols */
 	char missing_required[48]; /* first required symbol that is missing; "" none */
+	int simulated;             /* this is the simulated driver */
 	char error[160];           /* why the library did not load; "" it did */
 };
 

@@ -15,11 +15,12 @@
 #define P2S_HELPER_OPS_H
 
 #include "helper/control.h"
-#include "helper/kernels.h"
+#include "helper/kernels_measure.h"
+#include "helper/measure_ops.h"
 #include "ipc/codec.h"
 
 enum {
-	P2S_OP_INIT = 1,     /* text: PCI address of the channel's GPU. cuInit, primary context, module, streams, events, one empty
+	P2S_OP_INIT = 1,     /* text: PCI address of the channel's GPU; mode P2S_INIT_*. cuInit, primary context, module, streams, events, one empty
 	                        launch of every kernel. Answer: `device`, or `answer` with rc ERROR (where: the call, cuInit included) or
 	                        rc UNSUPPORTED (where "dlopen": no driver library; "cuDriverGetVersion": API below 12.0, value
 	                        is the version; else the name of a required symbol that is missing). The control page's memfd
@@ -54,6 +55,25 @@ enum {
 	P2S_OP_MEM_INFO,     /* value: free bytes */
 	P2S_OP_LL,           /* buf (w_dst, 0 none), off, buf2 (r_src, 0 none), off2, seed, seed2, rounds, words, slot_bytes, mode
 	                        P2S_LL_*, pace_ns, max_ns: p2s_ll; the control page as for MP */
+	/* Measuring. What a stream holds waits behind p2s_gate until the conductor raises go: it clears the control page as for MP, and
+	 * waits for ready 0 (the gate is there) and ready 1 (all is queued). idiom: the party, see p2s_gate. value 0: the gate was not
+	 * opened in time, and the times are of no use. max_ns: how long the gate may wait. */
+	P2S_OP_SPEED_INIT,   /* the second module, events, a second stream; the thread is bound to the GPU's NUMA node. value: the
+	                        node + 1, 0 none */
+	P2S_OP_SPEED,        /* buf, off, buf2, off2, len, mode P2S_SPEED_*, rounds (transfers per sample), words (samples, up to
+	                        P2S_SAMPLES_MAX), flag_off (transfers before the first sample). device_ns: the median sample, value: the
+	                        party, samples: uint64_t[words] ns. A pump of many rounds is one launch */
+	P2S_OP_ROWS,        /* buf, off, buf2, off2: copies of each size of p2s_row_bytes; handle: transfers per row, one byte each,
+	                        0 none. samples: struct p2s_row[P2S_ROWS], value: the party */
+	P2S_OP_LATENCY,      /* mode CHASE: buf, off, len (region), slot_bytes (stride), rounds (loads), words (how many SMs load, one
+	                        after the other); ISSUE: buf, off, slot_bytes (stores of a round, in a row), rounds. value: picoseconds of
+	                        one access, the median over SMs; 0 unknown. Not gated */
+	P2S_OP_PONG,         /* buf (peer's), off, buf2 (own), off2, seed, rounds, words (warm), mode (1 first), max_ns: p2s_pong; the
+	                        control page as for MP, one role */
+	P2S_OP_STAGE,        /* this side of staged transfers: buf (device); buf2 (host, P2S_STAGE_BYTES; 0 none) and off: what it
+	                        sends, buf3 and off2: what it receives; handle: transfers per row as for ROWS, idiom: the party, never 0;
+	                        len: bytes of the device memory that may be used from off and off2; rounds: how often a transfer is
+	                        done alone; max_ns: for all. samples: struct p2s_stage_row[P2S_ROWS]. Not gated */
 	P2S_OP_QUIT          /* releases everything and ends the channel; the process ends with its last channel */
 };
 
@@ -66,6 +86,7 @@ enum {
 	P2S_RC_UNSUPPORTED = 5  /* a driver symbol or device capability is missing: nothing was done */
 };
 
+enum { P2S_INIT_ANY = 0, P2S_INIT_TEXT = 1 /* kernels from PTX text only, for tests of both */ };
 enum { P2S_ALLOC_PLAIN = 0 /* cuMemAlloc: exportable as IPC, reachable as peer */, P2S_ALLOC_CUMEM = 1 };
 enum { P2S_FLAG_COPY = 0, P2S_FLAG_KERNEL = 1, P2S_FLAG_WRITE = 2 };
 enum { P2S_COPY_ASYNC = 0 /* cuMemcpyAsync */, P2S_COPY_PEER_ASYNC = 1 /* cuMemcpyPeerAsync */ };

@@ -5,7 +5,8 @@ pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 set(worker_includes
   ${PROJECT_SOURCE_DIR}/tests/helper ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib)
 
-set(worker_ptx ${PROJECT_SOURCE_DIR}/src/helper/kernels.ptx ${PROJECT_SOURCE_DIR}/src/helper/kernels_messages.ptx)
+set(worker_ptx ${PROJECT_SOURCE_DIR}/src/helper/kernels.ptx ${PROJECT_SOURCE_DIR}/src/helper/kernels_messages.ptx
+  ${PROJECT_SOURCE_DIR}/src/helper/kernels_measure.ptx)
 add_test(NAME worker_ptx_allowed COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/worker_ptx.py allow ${worker_ptx})
 add_test(NAME worker_ptx_assembles COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/worker_ptx.py ptxas ${worker_ptx})
 set_tests_properties(worker_ptx_assembles PROPERTIES SKIP_RETURN_CODE 77)

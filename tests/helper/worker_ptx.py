@@ -16,7 +16,7 @@ import sys
 # opcode with its modifiers -> what PTX 6.4 on sm_70 guarantees. A pattern per line, matched whole.
 ALLOWED = [
     r"ld\.param\.u64",
-    r"ld\.global(\.v2)?\.(u64|u8)",
+    r"ld\.global(\.v2)?\.(u64|u8)|ld\.global\.u32",
     r"ld\.(relaxed|acquire)\.(sys|gpu)\.global\.u64",
     r"ld\.volatile\.global(\.v2)?\.u64",
     r"st\.global(\.v2)?\.(u64|u8)",
@@ -35,7 +35,7 @@ ALLOWED = [
     r"cvt\.u32\.u64",
     r"mov\.u(32|64)",
     r"add\.u(32|64)|sub\.u64",
-    r"mul\.lo\.u(32|64)|mad\.lo\.u32",
+    r"mul\.lo\.u(32|64)|mad\.lo\.u32|mad\.wide\.u32",
     r"min\.(u64|s64)|max\.s64",
     r"and\.b64|or\.b64|xor\.b64|not\.b64|or\.pred",
     r"shl\.b64|shr\.u64",
@@ -45,7 +45,8 @@ ALLOWED = [
 ]
 SPECIAL = {"%tid.x", "%ctaid.x", "%ntid.x", "%nctaid.x", "%globaltimer"}
 DIRECTIVES = {".version 6.4", ".target sm_70", ".address_size 64"}
-KERNELS = {"kernels.ptx": ["fill", "check", "load", "mp", "tear", "atomic"], "kernels_messages.ptx": ["wide", "ll"]}
+KERNELS = {"kernels.ptx": ["fill", "check", "load", "mp", "tear", "atomic"], "kernels_messages.ptx": ["wide", "ll"],
+           "kernels_measure.ptx": ["gate", "pump", "chase", "issue", "pong"]}
 ARCHES = ["70", "75", "80", "86", "87", "89", "90", "100", "103", "120", "121"]
 
 

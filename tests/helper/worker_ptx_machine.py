@@ -106,7 +106,7 @@ def split_operands(text):
 
 
 def compile_memory(op, args, memory):
-    size = 8 if op.endswith("64") else 1
+    size = 8 if op.endswith("64") else 4 if op.endswith("32") else 1
     if op.startswith("ld."):
         at, dst = address(args[1]), registers(args[0])
 
@@ -156,6 +156,9 @@ def compile_plain(op, args, params, memory):
     if op == "mad.lo.u32":
         a, b, c = (getter(x) for x in args[1:])
         return lambda t: t.r.__setitem__(args[0], a(t) * b(t) + c(t) & 0xffffffff)
+    if op == "mad.wide.u32":
+        a, b, c = (getter(x) for x in args[1:])
+        return lambda t: t.r.__setitem__(args[0], a(t) * b(t) + c(t) & M64)
     if op == "not.b64":
         a = getter(args[1])
         return lambda t: t.r.__setitem__(args[0], a(t) ^ M64)

@@ -6,6 +6,7 @@ memory. What a GPU's memory system adds, tests/gpu/ shows on real GPUs.
 import struct
 import sys
 
+import worker_ptx_measure
 from worker_ptx_machine import Kernel, M64, Memory
 
 CTL, RES, A, B = 0x100000000, 0x200000000, 0x300000000, 0x400000000
@@ -346,7 +347,7 @@ def self_test(text):
                ("wide", "bar.sync 0;\n\tsetp.ne.u32 %p, %tid32, 0; @%p bra WNEXT;",
                 "setp.ne.u32 %p, %tid32, 0; @%p bra WNEXT;"),
                ("ll", "setp.eq.u64 %p, %x, %ex; @%p add.u64 %ok, %ok, 1; @%p bra RTHEN;",
-                "add.u64 %ok, %ok, 1; bra RTHEN;")]
+                "add.u64 %ok, %ok, 1; bra RTHEN;")] + worker_ptx_measure.MUTANTS
     for name, old, new in mutants:
         same("mutant of %s applies" % name, old in text, True)
         try:
@@ -358,6 +359,7 @@ def self_test(text):
 
 KERNELS = {"fill": run_fill, "check": run_check, "load": run_load, "mp": run_mp, "tear": run_tear, "atomic": run_atomic,
            "wide": run_wide, "ll": run_ll}
+KERNELS.update(worker_ptx_measure.KERNELS)
 
 
 def main():
