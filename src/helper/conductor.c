@@ -238,11 +238,22 @@ static void phases(struct p2s_run *run)
 		p2s_run_rounds(run, rounds[i].task);
 		p2s_link_timing(run, rounds[i].name, since);
 	}
+	if (run->ask.level == P2PSAFE_LEVEL_THOROUGH) {
+		since = p2s_now_ns();
+		p2s_link_phase(run, "sweep", run->tested_count * (run->tested_count - 1) / 2);
+		p2s_sweep_run(run);
+		p2s_link_timing(run, "sweep", since);
+	}
 	since = p2s_now_ns();
 	p2s_link_phase(run, "load", 1);
 	p2s_load_run(run);
 	p2s_link_progress(run);
 	p2s_link_timing(run, "load", since);
+	if (run->ask.level == P2PSAFE_LEVEL_THOROUGH) {
+		since = p2s_now_ns();
+		p2s_soak_run(run);
+		p2s_link_timing(run, "soak", since);
+	}
 	explain_rest(run);
 }
 

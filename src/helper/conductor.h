@@ -12,6 +12,7 @@
 #include "helper/klog.h"
 #include "helper/ops.h"
 #include "helper/spawn.h"
+#include "helper/tally.h"
 #include "ipc/proto.h"
 
 #define P2S_LIB_FD 3
@@ -34,7 +35,9 @@ enum {
 	P2S_B_IN_IPC = 5,
 	P2S_B_HOST = 6, /* shared host memory of the staged path */
 	P2S_B_AGAIN = 7, /* small, made and freed again and again */
-	P2S_B_IN_AGAIN = 8
+	P2S_B_IN_AGAIN = 8,
+	P2S_B_IN_SWEEP = 9, /* the block of the peer that is being swept */
+	P2S_B_SWEEP = 16    /* gpu worker: this and all numbers above, while everything is held */
 };
 
 /* Outcomes of a call beyond P2S_RC_*. */
@@ -104,6 +107,7 @@ struct p2s_way { /* a directed pair */
 	atomic_int bad; /* some leg was CORRUPT, HANG or ERROR */
 	atomic_int fault;   /* an IOMMU fault of this pair was logged */
 	int32_t verdict[16][P2S_M_COUNT];
+	struct p2s_tally tally[16][P2S_M_COUNT];
 };
 
 struct p2s_side { /* the host and nvml workers */
@@ -155,6 +159,9 @@ struct p2s_run {
 	atomic_int corrupt;           /* some pair was CORRUPT */
 	atomic_int faulted;  /* an IOMMU fault was logged during the test */
 	atomic_uint_fast64_t counter; /* of keys */
+	uint32_t cycle;               /* which repetition of the whole test this is; 0 the first pass */
+	uint64_t soak_ns;             /* start of the repetitions, whose progress is counted in seconds; 0: not there yet */
+	atomic_uint legs_told;
 	atomic_uint progress_done;
 	uint32_t progress_of;
 	const char *progress_phase;
@@ -228,5 +235,9 @@ void p2s_first_contact_run(struct p2s_run *run);
 void p2s_bulk_pair(struct p2s_run *run, uint32_t a, uint32_t b);
 void p2s_order_pair(struct p2s_run *run, uint32_t a, uint32_t b);
 void p2s_load_run(struct p2s_run *run);
+void p2s_sweep_run(struct p2s_run *run); /* thorough: every address of idle GPUs */
+
+/* conductor_soak.c: thorough: everything again, and again for the time that was asked for */
+void p2s_soak_run(struct p2s_run *run);
 
 #endif

@@ -25,13 +25,19 @@ static int mapping_index(int32_t word)
 	return -1;
 }
 
-void p2s_link_leg(struct p2s_run *run, const struct p2s_lib_leg *leg)
+void p2s_link_leg(struct p2s_run *run, const struct p2s_lib_leg *result)
 {
-	struct p2s_way *way = p2s_run_way(run, leg->src, leg->dst);
-	int m = mapping_index(leg->mapping);
+	struct p2s_way *way = p2s_run_way(run, result->src, result->dst);
+	int m = mapping_index(result->mapping);
+	struct p2s_lib_leg sum = *result;
+	const struct p2s_lib_leg *leg = &sum;
 
-	if (m >= 0 && leg->leg > 0 && leg->leg < 16)
+	atomic_fetch_add(&run->legs_told, 1);
+	if (m >= 0 && leg->leg > 0 && leg->leg < 16) {
+		if (!p2s_tally_add(&way->tally[leg->leg][m], &sum, run->cycle > 0))
+			return;
 		way->verdict[leg->leg][m] = leg->verdict;
+	}
 	if (leg->leg == P2PSAFE_LEG_TEARING_128 && leg->verdict == P2PSAFE_VERDICT_CORRUPT) {
 		p2s_link_send(run, p2s_id_lib_leg, leg, -1); /* told, never judged */
 		return;
@@ -115,6 +121,12 @@ void p2s_link_phase(struct p2s_run *run, const char *phase, uint32_t of)
 
 void p2s_link_progress(struct p2s_run *run)
 {
+	if (run->soak_ns != 0) {
+		uint64_t seconds = (p2s_now_ns() - run->soak_ns) / P2S_SEC;
+
+		send_progress(run, seconds < run->progress_of ? (uint32_t)seconds : run->progress_of);
+		return;
+	}
 	send_progress(run, atomic_fetch_add(&run->progress_done, 1) + 1);
 }
 

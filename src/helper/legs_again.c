@@ -13,10 +13,28 @@
 struct handle {
 	int made;
 	int taken;
-	int fd;
 };
 
-static void release(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf)
+struct p2s_chan *p2s_lane_take(const struct p2s_lane *lane, uint64_t len, struct p2s_op_answer *answer)
+{
+	struct p2s_op_request export = {
+		.op = P2S_OP_EXPORT, .buf = lane->win_own, .mode = (uint32_t)p2s_mapping_word[lane->m]};
+	struct p2s_op_request import = {.op = P2S_OP_IMPORT, .buf = lane->win_acc, .mode = export.mode, .len = len};
+	int fd = -1;
+
+	p2s_chan_post(lane->run, lane->own, &export, -1);
+	if (p2s_chan_wait(lane->run, lane->own, answer, &fd) != P2S_RC_OK)
+		return lane->own;
+	import.handle_len = answer->handle_len;
+	memcpy(import.handle, answer->handle, sizeof import.handle);
+	p2s_chan_post(lane->run, lane->acc, &import, fd);
+	p2s_chan_wait(lane->run, lane->acc, answer, NULL);
+	if (fd >= 0)
+		close(fd);
+	return answer->rc == P2S_RC_OK ? NULL : lane->acc;
+}
+
+void p2s_chan_release(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf)
 {
 	struct p2s_op_request req = {.op = P2S_OP_RELEASE, .buf = buf};
 	struct p2s_op_answer answer;
@@ -33,27 +51,19 @@ static int make(struct p2s_trial *t, struct p2s_lane *lane, struct handle *h)
 	                               .buf = lane->win_own,
 	                               .len = AGAIN_BYTES,
 	                               .mode = lane->m == P2S_M_CUMEM ? P2S_ALLOC_CUMEM : P2S_ALLOC_PLAIN};
-	struct p2s_op_request export = {
-		.op = P2S_OP_EXPORT, .buf = lane->win_own, .mode = (uint32_t)p2s_mapping_word[lane->m]};
-	struct p2s_op_request import = {.op = P2S_OP_IMPORT, .buf = lane->win_acc, .mode = export.mode};
 	static const struct p2s_judgement full = {.verdict = P2PSAFE_VERDICT_UNTESTED, .note = "no memory for a handle of its own"};
 	struct p2s_op_answer answer;
+	struct p2s_chan *who;
 
 	if (p2s_chan_call(run, lane->own, &alloc, &answer) != P2S_RC_OK)
 		return answer.rc == P2S_RC_ERROR && answer.cuda_error == 2 /* OUT_OF_MEMORY */ ? p2s_trial_judged(t, &full)
 		                                                                               : p2s_trial_fail(t, lane->own, &answer);
 	h->made = 1;
-	import.len = answer.value;
 	if (lane->m == P2S_M_PEER)
 		return 1;
-	p2s_chan_post(run, lane->own, &export, -1);
-	if (p2s_chan_wait(run, lane->own, &answer, &h->fd) != P2S_RC_OK)
-		return p2s_trial_fail(t, lane->own, &answer);
-	import.handle_len = answer.handle_len;
-	memcpy(import.handle, answer.handle, sizeof import.handle);
-	p2s_chan_post(run, lane->acc, &import, h->fd);
-	if (p2s_chan_wait(run, lane->acc, &answer, NULL) != P2S_RC_OK)
-		return p2s_trial_fail(t, lane->acc, &answer);
+	who = p2s_lane_take(lane, answer.value, &answer);
+	if (who != NULL)
+		return p2s_trial_fail(t, who, &answer);
 	h->taken = 1;
 	return 1;
 }
@@ -73,18 +83,16 @@ int p2s_step_again(struct p2s_trial *t)
 		return 1;
 	t->lane = &lane;
 	for (int cycle = 0; cycle < cycles && !t->over; cycle++) {
-		struct handle h = {.fd = -1};
+		struct handle h = {0};
 
 		if (make(t, &lane, &h))
 			for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
 				if (!p2s_step_transfer(t, engines[i], 0, MOVED, 0, MOVED, i == 0))
 					break;
-		if (h.fd >= 0)
-			close(h.fd);
 		if (h.taken)
-			release(lane.run, lane.acc, lane.win_acc);
+			p2s_chan_release(lane.run, lane.acc, lane.win_acc);
 		if (h.made)
-			release(lane.run, lane.own, lane.win_own);
+			p2s_chan_release(lane.run, lane.own, lane.win_own);
 	}
 	t->lane = whole;
 	return !t->over;

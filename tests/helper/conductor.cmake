@@ -4,7 +4,7 @@ set(conductor_includes ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
 
 add_executable(conductor_pure conductor_pure.c
   ${PROJECT_SOURCE_DIR}/src/helper/judge.c ${PROJECT_SOURCE_DIR}/src/helper/judge_say.c
-  ${PROJECT_SOURCE_DIR}/src/helper/schedule.c)
+  ${PROJECT_SOURCE_DIR}/src/helper/schedule.c ${PROJECT_SOURCE_DIR}/src/helper/tally.c)
 target_include_directories(conductor_pure PRIVATE ${conductor_includes})
 target_link_libraries(conductor_pure PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
 add_test(NAME conductor_pure COMMAND conductor_pure)
@@ -29,6 +29,13 @@ target_link_libraries(conductor_odd PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
 add_dependencies(conductor_odd p2psafe-helper p2psafe_sim_cuda p2psafe_sim_nvml)
 add_test(NAME conductor_odd COMMAND conductor_odd)
 set_tests_properties(conductor_odd PROPERTIES TIMEOUT 600 ENVIRONMENT "P2S_TEST_HELPER=${P2PSAFE_LIBEXEC}/p2psafe-helper")
+
+add_executable(conductor_thorough conductor_thorough.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
+target_include_directories(conductor_thorough PRIVATE ${conductor_includes})
+target_link_libraries(conductor_thorough PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
+add_dependencies(conductor_thorough p2psafe-helper p2psafe_sim_cuda p2psafe_sim_nvml)
+add_test(NAME conductor_thorough COMMAND conductor_thorough)
+set_tests_properties(conductor_thorough PROPERTIES TIMEOUT 600 ENVIRONMENT "P2S_TEST_HELPER=${P2PSAFE_LIBEXEC}/p2psafe-helper")
 
 add_executable(conductor_log conductor_log.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
 target_include_directories(conductor_log PRIVATE ${conductor_includes})

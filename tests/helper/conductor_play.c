@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 	play_init(&p, argv[1]);
 	p.level = atoi(argv[2]);
 	p.flags = (uint64_t)atoi(argv[3]);
-	p.deadline_ms = 30000;
+	p.deadline_ms = 300000;
 	p.on_message = stamp;
 	for (int i = 4; i < argc; i++) {
 		snprintf(p.address[p.n], sizeof p.address[0], "%s", argv[i]);

@@ -75,6 +75,7 @@ static void ask(struct play *p)
 	snprintf(run.host_dir, sizeof run.host_dir, "%s", p->host_dir != NULL ? p->host_dir : "");
 	snprintf(run.cuda_library, sizeof run.cuda_library, "%s", p->cuda_library != NULL ? p->cuda_library : "");
 	run.deadline_ns = p2s_now_ns() + p->deadline_ms * MS;
+	run.soak_ns = p->soak_ms * MS;
 	p2s_codec_send(p->sock, &p2s_lib_table, p2s_id_lib_run, &run, -1, p2s_now_ns() + 1000 * MS);
 	for (uint32_t i = 0; i < p->n; i++) {
 		struct p2s_lib_gpu_in in = {.index = i, .test = p->test[i]};

@@ -24,6 +24,7 @@ struct play {
 	int32_t level;
 	uint64_t flags;
 	uint64_t deadline_ms;
+	uint64_t soak_ms;
 	uint32_t n;
 	char address[P2S_MAX_GPUS][P2S_BDF_TEXT];
 	int test[P2S_MAX_GPUS];

@@ -10,6 +10,7 @@
 #include "core/word.h"
 #include "helper/judge.h"
 #include "helper/schedule.h"
+#include "helper/tally.h"
 #include "p2psafe/p2psafe.h"
 
 #define KEY UINT64_C(0x0123456789abcdef)
@@ -528,6 +529,54 @@ static void test_says(void **state)
 	assert_string_equal(j.said, "arrived 4096 bytes before its place");
 }
 
+/* Every order of two results of a leg, in the first pass and in a repetition. */
+static void what_failed_once_stays_failed(void **state)
+{
+	static const struct {
+		int32_t before;
+		int32_t now;
+		int told;
+		int32_t known;
+	} list[] = {
+		{P2PSAFE_VERDICT_OK, P2PSAFE_VERDICT_OK, 1, P2PSAFE_VERDICT_OK},
+		{P2PSAFE_VERDICT_OK, P2PSAFE_VERDICT_UNTESTED, 0, P2PSAFE_VERDICT_OK},
+		{P2PSAFE_VERDICT_OK, P2PSAFE_VERDICT_CORRUPT, 1, P2PSAFE_VERDICT_CORRUPT},
+		{P2PSAFE_VERDICT_OK, P2PSAFE_VERDICT_ERROR, 1, P2PSAFE_VERDICT_ERROR},
+		{P2PSAFE_VERDICT_CORRUPT, P2PSAFE_VERDICT_OK, 0, P2PSAFE_VERDICT_CORRUPT},
+		{P2PSAFE_VERDICT_CORRUPT, P2PSAFE_VERDICT_HANG, 0, P2PSAFE_VERDICT_CORRUPT},
+		{P2PSAFE_VERDICT_HANG, P2PSAFE_VERDICT_CORRUPT, 1, P2PSAFE_VERDICT_CORRUPT},
+		{P2PSAFE_VERDICT_ERROR, P2PSAFE_VERDICT_UNTESTED, 0, P2PSAFE_VERDICT_ERROR},
+		{P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_OK, 1, P2PSAFE_VERDICT_OK},
+		{P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_CORRUPT, 1, P2PSAFE_VERDICT_CORRUPT},
+		{P2PSAFE_VERDICT_UNSUPPORTED, P2PSAFE_VERDICT_UNTESTED, 1, P2PSAFE_VERDICT_UNTESTED},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+		struct p2s_lib_leg first = {.verdict = list[i].before, .bytes = 100, .rounds = 10, .coverage_bytes = 64};
+		struct p2s_lib_leg next = {.verdict = list[i].now, .bytes = 50, .rounds = 20, .coverage_bytes = 32};
+		struct p2s_tally kept = {0};
+
+		assert_int_equal(p2s_tally_add(&kept, &first, 1), 1);
+		assert_int_equal(first.rounds, 10);
+		assert_int_equal(p2s_tally_add(&kept, &next, 1), list[i].told);
+		assert_int_equal(kept.verdict, list[i].known);
+		if (list[i].before == P2PSAFE_VERDICT_OK && list[i].told) {
+			assert_int_equal(next.rounds, 30);
+			assert_int_equal(next.bytes, 150);
+			assert_int_equal(next.coverage_bytes, 64);
+			assert_int_equal(next.error_bound_ppb, list[i].now == P2PSAFE_VERDICT_OK ? p2s_judge_bound_ppb(30) : 0);
+		}
+		/* Within one pass the last result counts. */
+		memset(&kept, 0, sizeof kept);
+		assert_int_equal(p2s_tally_add(&kept, &first, 0), 1);
+		next.rounds = 20;
+		assert_int_equal(p2s_tally_add(&kept, &next, 0), 1);
+		assert_int_equal(kept.verdict, list[i].now);
+		assert_int_equal(next.rounds, 20);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -546,6 +595,7 @@ int main(void)
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(error_bound),
 		cmocka_unit_test(every_pair_meets_once),
+		cmocka_unit_test(what_failed_once_stays_failed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
