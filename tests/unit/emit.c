@@ -226,6 +226,117 @@ static void there_and_back(void **state)
 	p2s_model_free(&back);
 }
 
+/* The form in which a report is kept says the same, and nothing that was cut or changed is believed. */
+static void kept_form(void **state)
+{
+	struct p2s_model m;
+	struct p2s_model back;
+	char *text;
+	char *again;
+	size_t len;
+
+	(void)state;
+	unit_model(&m, 3, P2PSAFE_VERDICT_OK);
+	measure(&m);
+	m.staged[1].sizes = calloc(1, sizeof *m.staged[1].sizes);
+	assert_non_null(m.staged[1].sizes);
+	m.staged[1].sizes[0] = (struct p2s_size_row){65536, 0, 0, 5, UINT64_MAX};
+	m.staged[1].size_count = 1;
+	snprintf(unit_leg(&m, 1, 0, P2PSAFE_LEG_MP_PULL, P2PSAFE_MAPPING_IPC)->note, 96, "a \"note\"\n[1,2] \xff");
+	unit_leg(&m, 2, 0, P2PSAFE_LEG_SM_LOAD, P2PSAFE_MAPPING_CUMEM)->expected = UINT64_MAX;
+	assert_int_equal(p2s_rules_judge(&m, NULL), 1);
+	text = p2s_emit_full(&m);
+	assert_non_null(text);
+	len = strlen(text);
+	p2s_model_init(&back);
+	assert_int_equal(p2s_emit_parse_full(text, len, &back), 1);
+	assert_int_equal(p2s_rules_judge(&back, NULL), 1);
+	assert_int_equal(back.pairs[0].size_count, 2);
+	assert_int_equal(back.staged[1].size_count, 1);
+	assert_true(back.staged[1].sizes[0].staged_ns == UINT64_MAX);
+	assert_string_equal(unit_leg(&back, 1, 0, P2PSAFE_LEG_MP_PULL, P2PSAFE_MAPPING_IPC)->note, "a ?note??[1,2] ?");
+	assert_true(unit_leg(&back, 2, 0, P2PSAFE_LEG_SM_LOAD, P2PSAFE_MAPPING_CUMEM)->expected == UINT64_MAX);
+	for (size_t i = 0; i < m.pair_count; i++) {
+		assert_int_equal(back.pairs[i].leg_count, m.pairs[i].leg_count);
+		assert_int_equal(back.pairs[i].score, m.pairs[i].score);
+		assert_memory_equal(back.pairs[i].permits, m.pairs[i].permits, sizeof m.pairs[i].permits);
+		for (size_t k = 0; i > 2 && k < m.pairs[i].leg_count; k++)
+			assert_memory_equal(&back.pairs[i].legs[k], &m.pairs[i].legs[k], sizeof m.pairs[i].legs[k]);
+	}
+	again = p2s_emit_full(&back);
+	assert_string_equal(text, again);
+	free(again);
+	p2s_model_free(&back);
+	/* cut anywhere: never more than was there, and no line that is half */
+	for (size_t cut = 0; cut < len; cut += 1 + cut / 50) {
+		size_t legs = 0;
+
+		p2s_model_init(&back);
+		if (p2s_emit_parse_full(text, cut, &back) == 1)
+			assert_true(cut > 0 && (text[cut - 1] == '\n' || text[cut] == '\n'));
+		for (size_t i = 0; i < back.pair_count; i++)
+			legs += back.pairs[i].leg_count;
+		assert_true(legs <= 6 * 33);
+		p2s_model_free(&back);
+	}
+	/* one byte changed behind the first line: an error or another number, never a crash */
+	for (size_t at = strcspn(text, "\n") + 1; at < len; at += 7) {
+		static const char bytes[] = "0-\"],[9\n";
+		char was = text[at];
+
+		text[at] = bytes[at % (sizeof bytes - 1)];
+		p2s_model_init(&back);
+		(void)p2s_emit_parse_full(text, len, &back);
+		p2s_model_free(&back);
+		text[at] = was;
+	}
+	free(text);
+	p2s_model_free(&m);
+}
+
+static void reads_full(const char *line, int32_t want)
+{
+	struct p2s_model m;
+	char text[512];
+
+	p2s_model_init(&m);
+	snprintf(text, sizeof text,
+	         "{\"schema\":1,\"gpus\":[{\"bdf\":\"0000:01:00.0\"},{\"bdf\":\"0000:02:00.0\"}],"
+	         "\"decision\":{\"gpus\":[\"0000:01:00.0\",\"0000:02:00.0\"]}}\n%s",
+	         line);
+	if (p2s_emit_parse_full(text, strlen(text), &m) != want)
+		fail_msg("%s", line);
+	for (size_t i = 0; i < m.pair_count; i++)
+		for (size_t k = 0; k < m.pairs[i].leg_count; k++)
+			assert_in_range(m.pairs[i].legs[k].verdict, 1, P2PSAFE_VERDICT_UNTESTED);
+	p2s_model_free(&m);
+}
+
+static void hostile_lines(void **state)
+{
+	(void)state;
+	reads_full("", 1);
+	reads_full("[1,0,1,1,1,0,1,0,0,0,1,2,3,4,5,6,7,8,9,\"\"]\n", 1);
+	reads_full("[1,0,1,1,1,99,0,99,0,0,1,2,3,4,5,6,7,8,9,\"x\"]\n", 1); /* no such GPU, no such verdict: src, UNTESTED */
+	reads_full("[1,0,1,99,1,0,1,0,0,0,1,2,3,4,5,6,7,8,9,\"\"]\n", 1);  /* a leg of a newer version */
+	reads_full("[9,0,1]\n", 1);
+	reads_full("[2,0,1,4096,1,2,3,4]\n[3,0,1,4096,0,0,3,4]\n", 1);
+	reads_full("[2,0,1,4096,1,2,3]\n", -1);
+	reads_full("[2,0,1,4096,1,2,3,4,5]\n", -1);
+	reads_full("[2,0,7,4096,1,2,3,4]\n", -1);
+	reads_full("[3,1,1,4096,1,2,3,4]\n", -1);
+	reads_full("[1,0,0,1,1,0,1,0,0,0,1,2,3,4,5,6,7,8,9,\"\"]\n", -1);
+	reads_full("[1,0,1,1,1,0,1,0,0,0,1,2,3,4,5,6,7,8,18446744073709551616,\"\"]\n", -1);
+	reads_full("[1,0,1,1,1,0,1,0,0,0,1,2,3,4,5,6,7,8,9,\"\"\"]\n", -1);
+	reads_full("[1,0,1,1,1,0,1,0,0,0,1,2,3,4,5,6,7,8,9]\n", -1);
+	reads_full("[1,0,1,1,1,0,1,0,0,0,1,2,3,4,5,6,7,8,9,\"\"]", -1); /* cut */
+	reads_full("[1,-1,1]\n", -1);
+	reads_full("[,]\n", -1);
+	reads_full("[]\n", -1);
+	reads_full("[\n", -1);
+	reads_full("\n", -1);
+}
+
 /* Whatever is taken out or put in, reading ends and never finds a permission that was not there. */
 static void hostile_reports(void **state)
 {
@@ -264,7 +375,7 @@ int main(void)
 									   cmocka_unit_test(a_veto_never_permits),
 									   cmocka_unit_test(text_forms),
 									   cmocka_unit_test(quoting),
-									   cmocka_unit_test(there_and_back),
+									   cmocka_unit_test(there_and_back), cmocka_unit_test(kept_form), cmocka_unit_test(hostile_lines),
 									   cmocka_unit_test(hostile_reports)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,16 +110,6 @@ static int32_t run_test(struct testing *t)
 	return rc != 0 ? rc : p2s_answer_finish(t->s, t->m, NULL);
 }
 
-/* The report as it is kept: what belongs to one process only is left out when it is read back. */
-static char *full_text(const struct p2s_model *m)
-{
-	json_t *top = p2s_emit_report(m, 0);
-	char *text = p2s_emit_dump(top, JSON_COMPACT);
-
-	json_decref(top);
-	return text;
-}
-
 /* Publishes the model if the old record may be replaced: under the lock as the generation that came next when it was taken, for somebody
  * who gave up waiting may have spoken for all meanwhile. Returns 1 if another process was first. */
 static int32_t publish(struct testing *t)
@@ -157,7 +147,7 @@ static int32_t publish(struct testing *t)
 		old.passes++;
 		result = p2s_store_republish(t->dir, &old, next);
 	} else if (policy == P2S_POLICY_REPLACE) {
-		full = full_text(t->m);
+		full = p2s_emit_full(t->m);
 		result = p2s_store_publish(t->dir, &now, next, full);
 		free(full);
 		if (result == 1)

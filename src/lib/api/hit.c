@@ -74,10 +74,8 @@ static int32_t load(void *user, struct p2s_model *m)
 	size_t len = 0;
 	int dir = p2s_trust_dir(l->dir, &why);
 	char *text = dir >= 0 ? p2s_store_full(dir, &l->name, &len) : NULL;
-	json_t *top = text != NULL ? json_loadb(text, len, 0, NULL) : NULL;
-	int32_t ok = top != NULL && p2s_emit_parse(top, m) == 1;
+	int32_t ok = text != NULL && p2s_emit_parse_full(text, len, m) == 1;
 
-	json_decref(top);
 	free(text);
 	if (dir >= 0)
 		close(dir);

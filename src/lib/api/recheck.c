@@ -109,13 +109,11 @@ int32_t p2s_recheck_record(int dir, const struct p2s_record *r, const struct p2s
 	int32_t same = 1;
 	size_t len = 0;
 	char *text = p2s_store_full(dir, r, &len);
-	json_t *top = text != NULL ? json_loadb(text, len, 0, NULL) : NULL;
 
 	p2s_model_init(&kept);
-	if (top != NULL && p2s_emit_parse(top, &kept) == 1)
+	if (text != NULL && p2s_emit_parse_full(text, len, &kept) == 1)
 		same = p2s_recheck_compare(&kept, now, &out);
 	p2s_model_free(&kept);
-	json_decref(top);
 	free(text);
 	return same;
 }

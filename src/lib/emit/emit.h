@@ -21,6 +21,9 @@ char *p2s_emit_dump(const json_t *tree, size_t flags);
 /* Parts of it that the kept record's decision shares. */
 json_t *p2s_emit_settings_json(const struct p2s_model *m);
 json_t *p2s_emit_text_or_null(const char *text);
+/* full.c: the report as it is kept beside a record (malloc'd, NULL when out of memory), and back as p2s_emit_parse(). */
+char *p2s_emit_full(const struct p2s_model *m);
+int32_t p2s_emit_parse_full(const char *text, size_t len, struct p2s_model *m);
 /* measure_json.c: measured numbers, and back. */
 json_t *p2s_emit_bandwidth(const struct p2s_bandwidth *b);
 json_t *p2s_emit_latency(const struct p2s_latency *l);
