@@ -556,6 +556,29 @@ P2PSAFE_API int32_t p2psafe_report_env(const p2psafe_report *report, int32_t for
 /* Frees a string of this library; NULL is fine. Since 1.0. */
 P2PSAFE_API void p2psafe_string_free(char *string);
 
+/* ---- Caches of frameworks --------------------------------------------------------------------------------
+ * vLLM and SGLang test peer access themselves, keep the answer as gpu_p2p_access_cache_for_<mask>.json in their cache folder and
+ * believe that file as long as it exists. A veto of custom_all_reduce is carried there as "false" for every pair, whichever of the
+ * GPUs a mask shows. Without a veto nothing is written and an earlier file of this library is removed: then they test themselves. */
+
+#define P2PSAFE_CACHES_FORCE UINT64_C(1)       /* also replace a file that this library did not write */
+#define P2PSAFE_CACHES_ENVIRONMENT UINT64_C(2) /* what is NULL below is CUDA_VISIBLE_DEVICES, VLLM_CACHE_ROOT, XDG_CACHE_HOME and HOME */
+#define P2PSAFE_CACHES_PROMOTE UINT64_C(4)     /* write "true" where every pair of the group was proven and measured faster than staging */
+
+/* Since 1.0. */
+struct p2psafe_caches {
+	size_t size;
+	uint64_t flags;      /* P2PSAFE_CACHES_* */
+	const char *visible; /* CUDA_VISIBLE_DEVICES of the server, letter for letter; NULL: not set */
+	const char *home;    /* HOME of the server; then no other folder is used. A simulated report needs it */
+};
+/* Makes these files say what the report says; report NULL: the veto. A file appears or changes as a whole. *out (may be NULL): what
+ * was done, as a JSON list of {framework, path, state: written|same|removed|nothing|foreign|failed, why}; free with
+ * p2psafe_string_free(). Returns how many frameworks do not hear what they must (foreign, failed), or an error: E_SIZE, E_NEWER,
+ * E_CONFIG, E_NOMEM. Since 1.0. */
+P2PSAFE_API int32_t p2psafe_report_write_caches(const p2psafe_report *report, const struct p2psafe_caches *caches, char **out,
+                                                struct p2psafe_error *err);
+
 /* ---- The kept record ------------------------------------------------------------------------------------ */
 
 /* Where the record is kept under these options: "" when there is no place. Free with p2psafe_string_free(). Since 1.0. */

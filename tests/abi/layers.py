@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "lib/emit": {"lib/core", "lib/evidence", "lib/rules", "lib/choose", "lib/ipc"},
     "lib/ipc": {"lib/core", "lib/evidence", "lib/inventory"},
     "lib/kept": {"lib/core", "lib/evidence", "lib/emit", "lib/inventory", "lib/ipc", "lib/rules"},
+    "lib/frameworks": {"lib/core", "lib/kept"},
     "lib/api": {"*"},
     "helper": {"lib/core", "lib/evidence", "lib/ipc"},
     "sim": {"lib/core", "lib/ipc", "helper"},

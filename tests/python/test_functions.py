@@ -1,6 +1,7 @@
 """Every function of the C interface, called through the mirror: with NULL, with numbers nobody knows, and as it is meant."""
 
 import ctypes
+import json
 import unittest
 
 import common
@@ -140,6 +141,31 @@ class Functions(LibraryTest):
         for number in (0, -1, 99):
             self.assertEqual(lib.p2psafe_report_env(None, number, ctypes.byref(null), ctypes.byref(err)), _abi.E_INVALID)
 
+        self.caches(lib, None, None)
+
+    def caches(self, lib, report, home):
+        """Caches of frameworks below a home of our own; without one this process's environment is not asked either."""
+        caches = sized(_abi.Caches)
+        text = ctypes.c_void_p()
+        err = new_error()
+        self.assertEqual(lib.p2psafe_report_write_caches(report, ctypes.byref(_abi.Caches()), None, ctypes.byref(err)), _abi.E_SIZE)
+        caches.flags = 1 << 40
+        self.assertEqual(lib.p2psafe_report_write_caches(report, ctypes.byref(caches), None, None), _abi.E_NEWER)
+        caches.flags = 0
+        if report is not None:
+            self.assertEqual(lib.p2psafe_report_write_caches(report, ctypes.byref(caches), None, None), _abi.E_CONFIG)
+            caches.home = home
+        unheard = lib.p2psafe_report_write_caches(report, ctypes.byref(caches), ctypes.byref(text), ctypes.byref(err))
+        self.assertEqual(unheard, 2 if report is None else 0, err.text)  # no home, no number of GPUs: nothing can be written
+        states = {entry["state"] for entry in json.loads(ctypes.string_at(text.value))}
+        if report is None:
+            self.assertEqual(states, {"failed"})
+        elif lib.p2psafe_report_allows(report, _abi.CONSUMER_CUSTOM_ALL_REDUCE):
+            self.assertLessEqual(states, {"removed", "nothing"})
+        else:
+            self.assertLessEqual(states, {"written", "same"})
+        lib.p2psafe_string_free(text)
+
     def read(self, lib, report):
         """Every getter inside and outside its range."""
         self.assertIn(lib.p2psafe_report_exit_code(report), (0, 1, 3))
@@ -183,6 +209,7 @@ class Functions(LibraryTest):
         self.assertIsNone(lib.p2psafe_report_evidence_source(report, INT_MAX, 0))
         self.assertIsNone(lib.p2psafe_report_evidence_text(report, 0, -1))
         self.groups(lib, report)
+        self.caches(lib, report, str(self.folder).encode())
         text = ctypes.c_void_p()
         self.assertEqual(lib.p2psafe_report_json(report, ctypes.byref(text), None), 0)
         self.assertTrue(ctypes.string_at(text.value).startswith(b"{"))

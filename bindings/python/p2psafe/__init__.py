@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional
 
 from ._apply import Applied, apply
+from ._caches import Cache
 from ._context import Context, LogCallback, Options
 from ._errors import LibraryError, P2PSafeError, TooLateError
 from ._library import PathLike, load

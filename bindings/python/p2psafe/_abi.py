@@ -224,6 +224,15 @@ class Group(ctypes.Structure):
     ]
 
 
+class Caches(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("flags", c_uint64),
+        ("visible", c_char_p),
+        ("home", c_char_p),
+    ]
+
+
 #: C name of every struct of the header.
 STRUCTS: Dict[str, Type[ctypes.Structure]] = {
     "p2psafe_bdf": Bdf,
@@ -238,6 +247,7 @@ STRUCTS: Dict[str, Type[ctypes.Structure]] = {
     "p2psafe_size": Size,
     "p2psafe_staged": Staged,
     "p2psafe_about": About,
+    "p2psafe_caches": Caches,
     "p2psafe_group": Group,
 }
 
@@ -315,6 +325,7 @@ PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "p2psafe_report_json": (c_int32, [_REPORT, _OUT, _ERR]),
     "p2psafe_report_env": (c_int32, [_REPORT, c_int32, _OUT, _ERR]),
     "p2psafe_string_free": (None, [c_void_p]),
+    "p2psafe_report_write_caches": (c_int32, [_REPORT, POINTER(Caches), _OUT, _ERR]),
     "p2psafe_cache_path": (c_int32, [_CONTEXT, _OPT, _OUT, _ERR]),
     "p2psafe_cache_clear": (c_int32, [_CONTEXT, _OPT, _ERR]),
     "p2psafe_cache_show": (c_int32, [_CONTEXT, _OPT, _OUT, _ERR]),

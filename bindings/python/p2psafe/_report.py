@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from . import _abi
+from ._caches import Cache, write_caches
 from ._library import Library, decode, encode, new_error
 
 
@@ -275,6 +276,24 @@ class Report:
     def env(self, format: str = "shell") -> str:
         """The settings as text: shell, docker, systemd, kubernetes, nccl-conf or json."""
         return env_text(self._lib, self._handle, format)
+
+    def write_caches(
+        self,
+        *,
+        visible: Optional[str] = None,
+        home: Optional[str] = None,
+        force: bool = False,
+        environment: bool = True,
+        promote: bool = False,
+    ) -> Tuple[Cache, ...]:
+        """Makes the peer-access caches of vLLM and SGLang say what this report says.
+
+        visible is the CUDA_VISIBLE_DEVICES of the server, home its home folder; without them this process's environment
+        counts (unless environment is False). A simulated report needs home. A file that p2psafe did not write is replaced
+        only with force. See docs/PLUGIN.md.
+        """
+        return write_caches(self._lib, self._handle, visible=visible, home=home, force=force, environment=environment,
+                            promote=promote)
 
     # ---- the evidence ----
 
