@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/fsroot.h"
+#include "helper/aer_counters.h"
 #include "helper/conductor.h"
 #include "helper/klog_source.h"
 #include "helper/legs.h"
@@ -35,6 +36,7 @@ struct p2s_klog {
 	struct p2s_klog_source source;
 	struct p2s_log_joiner joiner;
 	struct p2s_log_gpu gpu[P2S_MAX_GPUS];
+	struct p2s_aer_place aer[P2S_MAX_GPUS];
 	struct sent *sent;
 	size_t sent_count;
 	int32_t last[P2S_LOG_KINDS]; /* index in sent of the last event of a kind; -1 it was of no interest, -2 none came */
@@ -105,41 +107,46 @@ static void read_bars(const struct p2s_fsroot *root, const char *address, struct
 	}
 }
 
-/* Total of a sysfs file of AER counters; 0 when it cannot be read. */
-static int read_total(const struct p2s_fsroot *root, const char *address, const char *file, const char *word, uint64_t *out)
+static void send_fact(struct p2s_run *run, uint32_t gpu, int32_t which, uint64_t value)
 {
-	char path[128];
-	char text[4096];
-	const char *at;
-	char *end;
+	struct p2s_lib_gpu_fact m = {.gpu = gpu, .which = which, .value = value};
 
-	snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/%s", address, file);
-	if (p2s_fsroot_read(root, path, text, sizeof text, NULL, NULL) != P2S_READ_OK)
-		return 0;
-	at = strstr(text, word);
-	if (at == NULL || at[strlen(word)] != ' ')
-		return 0;
-	at += strlen(word) + 1;
-	*out = strtoull(at, &end, 10);
-	return end > at;
+	if (value != UINT64_MAX)
+		p2s_link_send(run, p2s_id_lib_gpu_fact, &m, -1);
 }
 
-/* after: 0 before the test, 1 behind it. */
-static void send_counters(struct p2s_run *run, const struct p2s_fsroot *root, int after)
+/* after: 0 before the test, 1 behind it. Of bridges only what they saw meanwhile is told. */
+static void send_counters(struct p2s_run *run, struct p2s_klog *log, const struct p2s_fsroot *root, int after)
 {
-	static const struct {
-		const char *file, *word;
-		int32_t which;
-	} files[] = {{"aer_dev_correctable", "TOTAL_ERR_COR", P2S_GPU_FACT_AER_CORRECTABLE_BEFORE},
-	             {"aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", P2S_GPU_FACT_AER_NONFATAL_BEFORE},
-	             {"aer_dev_fatal", "TOTAL_ERR_FATAL", P2S_GPU_FACT_AER_FATAL_BEFORE}};
+	static const int32_t which[P2S_AER_KINDS] = {P2S_GPU_FACT_AER_CORRECTABLE_BEFORE, P2S_GPU_FACT_AER_NONFATAL_BEFORE,
+	                                             P2S_GPU_FACT_AER_FATAL_BEFORE};
 
 	for (uint32_t i = 0; i < run->tested_count; i++) {
-		for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
-			struct p2s_lib_gpu_fact m = {.gpu = run->tested[i], .which = files[k].which + after};
+		uint32_t gpu = run->tested[i];
+		struct p2s_aer_place *p = &log->aer[gpu];
 
-			if (read_total(root, run->gpu[m.gpu].address, files[k].file, files[k].word, &m.value))
-				p2s_link_send(run, p2s_id_lib_gpu_fact, &m, -1);
+		if (!after)
+			p2s_aer_look(root, run->gpu[gpu].address, p);
+		for (size_t h = 0; h < p->count; h++) {
+			struct p2s_lib_port_errors m = {.gpu = gpu};
+			uint64_t now[P2S_AER_KINDS];
+			uint64_t more[P2S_AER_KINDS];
+
+			memcpy(now, p->value[h], sizeof now);
+			if (after)
+				p2s_aer_read(root, p->address[h], now);
+			for (size_t k = 0; k < P2S_AER_KINDS; k++) {
+				more[k] = now[k] != UINT64_MAX && p->value[h][k] != UINT64_MAX && now[k] > p->value[h][k] ? now[k] - p->value[h][k] : 0;
+				if (h + 1 == p->count)
+					send_fact(run, gpu, which[k] + after, now[k]);
+			}
+			if (h + 1 == p->count || more[0] + more[1] + more[2] == 0)
+				continue;
+			snprintf(m.address, sizeof m.address, "%s", p->address[h]);
+			m.correctable = more[0];
+			m.nonfatal = more[1];
+			m.fatal = more[2];
+			p2s_link_send(run, p2s_id_lib_port_errors, &m, -1);
 		}
 	}
 }
@@ -153,7 +160,7 @@ static void look_at_gpus(struct p2s_run *run, struct p2s_klog *log, int after)
 	for (uint32_t g = 0; g < run->n && !after; g++)
 		read_bars(&root, run->gpu[g].address, &log->gpu[g]);
 	if (run->ask.mode == P2S_MODE_TEST)
-		send_counters(run, &root, after);
+		send_counters(run, log, &root, after);
 	p2s_fsroot_close(&root);
 }
 

@@ -5,6 +5,13 @@ target_include_directories(host_pure PRIVATE ${PROJECT_SOURCE_DIR}/include ${PRO
 target_link_libraries(host_pure PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
 add_test(NAME host_pure COMMAND host_pure)
 
+# Error counters along the way to a GPU.
+add_executable(host_aer host_aer.c ${PROJECT_SOURCE_DIR}/src/helper/aer_counters.c $<TARGET_OBJECTS:p2psafe_core>)
+target_include_directories(host_aer PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+  ${PROJECT_SOURCE_DIR}/src/lib)
+target_link_libraries(host_aer PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
+add_test(NAME host_aer COMMAND host_aer)
+
 # What NVML says before the first byte decides who takes part.
 add_executable(conductor_facts conductor_facts.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
 target_include_directories(conductor_facts PRIVATE

@@ -150,6 +150,11 @@ static void paths(void **state)
 	b.node = -1;
 	p2s_path_between(&a, &b, &p);
 	assert_int_equal(p.path, P2PSAFE_PATH_UNKNOWN);
+	assert_int_equal(p.nccl_path, P2PSAFE_PATH_SYS);
+	a.node = -1; /* nobody knows where either is: to NCCL they hang below one CPU */
+	p2s_path_between(&a, &b, &p);
+	assert_int_equal(p.path, P2PSAFE_PATH_UNKNOWN);
+	assert_int_equal(p.nccl_path, P2PSAFE_PATH_PHB);
 	b.hops = 0;
 	p2s_path_between(&a, &b, &p);
 	assert_int_equal(p.path, P2PSAFE_PATH_UNKNOWN);

@@ -1,7 +1,8 @@
 """Does a report hold what was expected? Pure functions; docs/HOSTS.md ("expect.json") is the specification.
 
 An object matches by subset. An array of things with an identity (GPUs, pairs, legs, ...) matches by that identity; "*" in
-an identity stands for every element and needs at least one. Any other array matches as a whole.
+an identity stands for every element and needs at least one. A way (path) matches element by element, each by subset. Any other array
+matches as a whole.
 """
 
 IDENTITY = {
@@ -13,6 +14,7 @@ IDENTITY = {
     "remedies": ("code", "subject"),
     "settings": ("name",),
 }
+IN_ORDER = {"path"}
 
 
 def shown(value):
@@ -47,6 +49,8 @@ def differences(expected, found, path="report", key=None):
         return lines
     if isinstance(expected, list) and key in IDENTITY and any(isinstance(e, dict) for e in expected):
         return listed(expected, found, path, IDENTITY[key])
+    if isinstance(expected, list) and key in IN_ORDER and isinstance(found, list) and len(found) == len(expected):
+        return [line for i, (e, f) in enumerate(zip(expected, found)) for line in differences(e, f, f"{path}[{i}]")]
     if same(expected, found):
         return []
     return [f"{path}: expected {shown(expected)}, found {shown(found)}"]

@@ -15,7 +15,8 @@ import run
 
 REPORT = {
     "simulated": True,
-    "gpus": [{"bdf": "0000:01:00.0", "ours": True}, {"bdf": "0000:02:00.0", "ours": False}],
+    "gpus": [{"bdf": "0000:01:00.0", "ours": True, "path": [{"kind": "root_port", "width": 16}, {"kind": "endpoint", "width": 8}]},
+             {"bdf": "0000:02:00.0", "ours": False}],
     "pairs": [
         {"src": "0000:01:00.0", "dst": "0000:02:00.0", "verdict": "OK", "score": None,
          "legs": [{"leg": "sm_store", "mapping": "cumem", "verdict": "OK"},
@@ -51,6 +52,13 @@ class Match(unittest.TestCase):
         self.check({"gpus": [{"bdf": "0000:02:00.0", "ours": True}]}, 1)
         self.check({"gpus": [{"bdf": "0000:03:00.0"}]}, 1)
         self.check({"pairs": [{"src": "0000:02:00.0", "dst": "0000:01:00.0", "verdict": "OK"}]}, 1)
+
+    def test_a_way_is_in_order(self):
+        first = {"bdf": "0000:01:00.0"}
+        self.check({"gpus": [dict(first, path=[{"kind": "root_port"}, {"width": 8}])]}, 0)
+        self.check({"gpus": [dict(first, path=[{"kind": "endpoint"}, {"kind": "root_port"}])]}, 2)
+        self.check({"gpus": [dict(first, path=[{"kind": "root_port"}])]}, 1)
+        self.check({"gpus": [{"bdf": "0000:02:00.0", "path": []}]}, 1)
 
     def test_wildcards_mean_all_and_at_least_one(self):
         self.check({"pairs": [{"src": "*", "dst": "*", "verdict": "OK"}]}, 1)

@@ -86,6 +86,34 @@ static void translate(struct p2s_model *m)
 	m->iommu_state = P2PSAFE_IOMMU_TRANSLATED;
 }
 
+static void domain(struct p2s_model *m, const char *type)
+{
+	for (size_t i = 0; i < m->gpu_count; i++)
+		snprintf(m->gpus[i].domain_type, sizeof m->gpus[i].domain_type, "%s", type);
+	m->iommu_state = P2PSAFE_IOMMU_UNKNOWN;
+}
+
+static void no_iommu(struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++)
+		m->gpus[i].facts.has_iommu_link = P2S_NO;
+}
+
+static void offer(struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->pair_count; i++)
+		m->pairs[i].can_access = 1;
+}
+
+/* As a probe sees a machine whose GPUs have no nvidia driver: pairs, and nobody in the group. */
+static void unbind(struct p2s_model *m, const char *driver)
+{
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		m->gpus[i].in_group = m->gpus[i].ours = 0;
+		snprintf(m->gpus[i].driver, sizeof m->gpus[i].driver, "%s", driver);
+	}
+}
+
 static struct p2s_log_event *logged(struct p2s_model *m, int32_t kind, int32_t gpu, const char *text)
 {
 	struct p2s_log_event e = {.kind = kind, .gpu = gpu, .owner = -1, .owner_bar = -1, .src = -1, .dst = -1};
@@ -300,11 +328,19 @@ YES(cc_gpu) { m->gpus[1].facts.confidential = P2S_YES; }
 NO(cc_gpu) { m->gpus[1].facts.confidential = P2S_NO; }
 YES(mig) { m->gpus[1].facts.mig = P2S_YES; }
 NO(mig) { m->gpus[1].facts.mig = P2S_UNREAD; }
+YES(translated_unbound) { translate(m); unbind(m, ""); }
+NO(translated_unbound) { translate(m); unbind(m, "vfio-pci"); } /* vfio's own domain is in force */
+YES(acs_unbound) { translate(m); one_switch(m, 0x1d); unbind(m, "nouveau"); }
+NO(acs_unbound) { translate(m); one_switch(m, 0); unbind(m, "nouveau"); }
 YES(risky) { xid(m, 79); }
 NO(risky) { xid(m, 79); OK(m); } /* it was tested all the same */
 YES(risky_mode) { m->gpus[0].facts.compute_mode = 3; }
 NO(risky_mode) { m->gpus[0].facts.compute_mode = 0; }
 YES(risky_patched) { translate(m); host(m)->patched = P2S_YES; }
+YES(risky_unread) { host(m)->patched = P2S_YES; domain(m, ""); }
+NO(risky_unread) { host(m)->patched = P2S_YES; domain(m, ""); no_iommu(m); }
+YES(risky_geforce_unread) { geforce(m); domain(m, "unknown"); offer(m); }
+NO(risky_geforce_unread) { domain(m, "unknown"); offer(m); } /* whose word about peers is an observation */
 NO(risky_patched) { host(m)->patched = P2S_YES; } /* no translation: raw addresses are right */
 YES(grave) { xid(m, 119); }
 NO(grave) { xid(m, 31); }
@@ -322,6 +358,12 @@ YES(p2p_false) { CORRUPT(m); }
 NO(p2p_false) { CORRUPT(m); translate(m); }
 YES(known_bad) { CORRUPT(m); snprintf(m->driver_version, sizeof m->driver_version, "545.23.08"); }
 NO(known_bad) { CORRUPT(m); snprintf(m->driver_version, sizeof m->driver_version, "535.154.05"); }
+YES(patched) { host(m)->patched = P2S_YES; snprintf(host(m)->patched_why, sizeof host(m)->patched_why, "driver version 570.1-p2p"); }
+NO(patched) { host(m)->patched = P2S_UNREAD; }
+YES(looks_patched) { OK(m); geforce(m); offer(m); snprintf(m->driver_version, sizeof m->driver_version, "570.124.06"); }
+NO(looks_patched) { OK(m); geforce(m); offer(m); snprintf(m->driver_version, sizeof m->driver_version, "520.56.06"); }
+YES(forced) { host(m)->force_p2p_keys = P2S_YES; snprintf(host(m)->registry_dwords, sizeof host(m)->registry_dwords, "ForceP2P=17"); }
+NO(forced) { host(m)->force_p2p_keys = P2S_NO; }
 YES(peer_limit) { REFUSED(m); m->pairs[0].legs[0].cuda_error = 711; }
 NO(peer_limit) { REFUSED(m); m->pairs[0].legs[0].cuda_error = 217; }
 YES(ipc) { handle_refused(m, 1); }
@@ -338,6 +380,8 @@ YES(nvlink_errors) { m->gpus[0].facts.nvlink_errors[0] = 2; m->gpus[0].facts.nvl
 NO(nvlink_errors) { m->gpus[0].facts.nvlink_errors[1] = 5; } /* before: not read */
 YES(pcie_errors) { m->gpus[0].facts.aer_nonfatal[0] = 0; m->gpus[0].facts.aer_nonfatal[1] = 1; }
 NO(pcie_errors) { m->gpus[0].facts.aer_nonfatal[0] = 7; m->gpus[0].facts.aer_nonfatal[1] = 7; }
+YES(port_errors) { one_switch(m, 0); m->gpus[0].facts.hops[2].errors[2] = 1; }
+NO(port_errors) { one_switch(m, 0); m->gpus[0].facts.hops[3].errors[2] = 1; } /* the GPU itself has a row of its own */
 YES(above) { CORRUPT(m); measure(m, 103880000000, 12000000000, 63000000000); }
 NO(above) { CORRUPT(m); measure(m, 31000000000, 12000000000, 63000000000); } /* 16 lanes of 16 GT/s: 31508 MB/s */
 YES(above_right) { OK(m); measure(m, 33000000000, 12000000000, 30000000000); }
@@ -401,6 +445,8 @@ static const struct {
 	{code, src, dst, P2PSAFE_SEVERITY_##severity, P2PSAFE_CONFIDENCE_##confidence, yes_##name, no_##name}
 	CASE(translated, "IOMMU_TRANSLATED", HOST, HOST, ERROR, MEDIUM),
 	CASE(translated_probe, "IOMMU_TRANSLATED", HOST, HOST, WARNING, LOW),
+	CASE(translated_unbound, "IOMMU_TRANSLATED", HOST, HOST, WARNING, LOW),
+	CASE(acs_unbound, "ACS_REDIRECT", 0, HOST, ERROR, HIGH),
 	CASE(translated_log, "IOMMU_TRANSLATED", HOST, HOST, ERROR, HIGH),
 	CASE(translated_gpu, "IOMMU_TRANSLATED", 0, HOST, ERROR, MEDIUM),
 	CASE(fault, "IOMMU_FAULT_LOGGED", 1, HOST, ERROR, HIGH),
@@ -427,6 +473,8 @@ static const struct {
 	CASE(mig, "MIG", 1, HOST, WARNING, HIGH),
 	CASE(risky, "PROBE_RISK_HIGH", 0, HOST, WARNING, HIGH),
 	CASE(risky_mode, "PROBE_RISK_HIGH", 0, HOST, WARNING, HIGH),
+	CASE(risky_unread, "PROBE_RISK_HIGH", 1, HOST, WARNING, HIGH),
+	CASE(risky_geforce_unread, "PROBE_RISK_HIGH", 0, HOST, WARNING, HIGH),
 	CASE(risky_patched, "PROBE_RISK_HIGH", 1, HOST, WARNING, HIGH),
 	CASE(grave, "GRAVE_XID", 0, HOST, DANGER, HIGH),
 	CASE(nvlink_xid, "NVLINK_FATAL_XID", 0, HOST, DANGER, HIGH),
@@ -435,6 +483,9 @@ static const struct {
 	CASE(geforce_no, "GEFORCE_NO_P2P", 0, 1, WARNING, HIGH),
 	CASE(geforce_false, "GEFORCE_FALSE_CAPABILITY", 0, 1, ERROR, MEDIUM),
 	CASE(p2p_false, "P2P_FALSE_CAPABILITY", 1, 0, ERROR, MEDIUM),
+	CASE(patched, "DRIVER_PATCHED", HOST, HOST, INFO, HIGH),
+	CASE(looks_patched, "DRIVER_PATCHED", HOST, HOST, INFO, LOW),
+	CASE(forced, "DRIVER_FORCED_P2P", HOST, HOST, INFO, HIGH),
 	CASE(known_bad, "DRIVER_KNOWN_BAD", HOST, HOST, WARNING, LOW),
 	CASE(peer_limit, "PEER_LIMIT", 0, 1, ERROR, HIGH),
 	CASE(ipc, "IPC_OPEN_FAILED", 0, 1, WARNING, HIGH),
@@ -444,6 +495,7 @@ static const struct {
 	CASE(partial, "NVLINK_PARTIAL", 0, HOST, WARNING, HIGH),
 	CASE(nvlink_errors, "NVLINK_ERRORS", 0, HOST, ERROR, HIGH),
 	CASE(pcie_errors, "PCIE_ERRORS", 0, HOST, ERROR, HIGH),
+	CASE(port_errors, "PCIE_ERRORS", 0, HOST, DANGER, HIGH),
 	CASE(above, "BANDWIDTH_ABOVE_LINK", 0, 1, ERROR, HIGH),
 	CASE(above_right, "BANDWIDTH_ABOVE_LINK", 0, 1, WARNING, MEDIUM),
 	CASE(above_row, "BANDWIDTH_ABOVE_LINK", 0, 1, WARNING, MEDIUM),

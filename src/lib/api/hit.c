@@ -160,7 +160,7 @@ static unsigned char *transfer(const struct p2s_record *r, struct p2s_model *m)
 			continue;
 		cell = (size_t)a * r->gpu_count + (size_t)b;
 		p->path = r->path[cell];
-		p->nccl_path = p->path == P2PSAFE_PATH_NODE ? P2PSAFE_PATH_SYS : p->path;
+		p->nccl_path = p->path == P2PSAFE_PATH_NODE ? P2PSAFE_PATH_PHB : p->path;
 		memcpy(verdict + ((size_t)p->src * n + (size_t)p->dst) * P2S_CONSUMERS, r->verdict + cell * P2S_CONSUMERS,
 			   P2S_CONSUMERS);
 	}

@@ -41,6 +41,7 @@ struct p2s_hop {
 	int32_t window_ok;    /* bridges: a 64-bit prefetchable window is assigned and holds the BARs below it */
 	uint32_t speed_loaded_mts; /* while transfers ran, as idle links go slower; 0 unread: only a test that measures reads it */
 	uint32_t width_loaded;
+	uint64_t errors[3]; /* PCIe errors that a bridge counted during the test: corrected, non-fatal, fatal */
 };
 
 struct p2s_gpu_facts {

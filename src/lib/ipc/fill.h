@@ -20,6 +20,7 @@ int32_t p2s_fill_driver(struct p2s_model *m, const struct p2s_lib_driver *in);
 /* fill_facts.c: what was read about the machine. */
 int32_t p2s_fill_hop(struct p2s_model *m, const struct p2s_lib_hop *in);
 int32_t p2s_fill_gpu_fact(struct p2s_model *m, const struct p2s_lib_gpu_fact *in);
+int32_t p2s_fill_port_errors(struct p2s_model *m, const struct p2s_lib_port_errors *in);
 int32_t p2s_fill_log_event(struct p2s_model *m, const struct p2s_lib_log_event *in);
 int32_t p2s_fill_log_state(struct p2s_model *m, const struct p2s_lib_log_state *in);
 

@@ -138,6 +138,24 @@ int32_t p2s_fill_gpu_fact(struct p2s_model *m, const struct p2s_lib_gpu_fact *in
 	return 1;
 }
 
+/* A bridge that is not on the way to this GPU says nothing here. */
+int32_t p2s_fill_port_errors(struct p2s_model *m, const struct p2s_lib_port_errors *in)
+{
+	struct p2s_gpu_facts *f;
+
+	if (in->gpu >= m->gpu_count)
+		return -1;
+	f = &m->gpus[in->gpu].facts;
+	for (size_t i = 0; i + 1 < f->hop_count; i++) {
+		if (strcmp(f->hops[i].address, in->address) != 0)
+			continue;
+		f->hops[i].errors[0] = in->correctable;
+		f->hops[i].errors[1] = in->nonfatal;
+		f->hops[i].errors[2] = in->fatal;
+	}
+	return 1;
+}
+
 /* Whose memory an address hits is told by the helper and known here: both must say the same. */
 static int32_t owner_fits(const struct p2s_model *m, const struct p2s_log_event *e)
 {

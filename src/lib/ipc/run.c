@@ -184,6 +184,9 @@ static void handle(struct run *r, uint16_t id, const union p2s_lib_any *any, int
 	case p2s_id_lib_gpu_fact:
 		ok = p2s_fill_gpu_fact(r->m, &any->gpu_fact);
 		break;
+	case p2s_id_lib_port_errors:
+		ok = p2s_fill_port_errors(r->m, &any->port_errors);
+		break;
 	case p2s_id_lib_log_event:
 		ok = p2s_fill_log_event(r->m, &any->log_event);
 		break;

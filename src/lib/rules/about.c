@@ -9,6 +9,23 @@ int32_t p2s_about_translated(const struct p2s_gpu *g)
 	return strcmp(g->domain_type, "DMA") == 0 || strcmp(g->domain_type, "DMA-FQ") == 0;
 }
 
+int32_t p2s_about_looked_at(const struct p2s_model *m, int32_t gpu)
+{
+	if (m->gpus[gpu].in_group)
+		return 1;
+	for (size_t i = 0; i < m->gpu_count; i++)
+		if (m->gpus[i].in_group || strcmp(m->gpus[i].driver, "nvidia") == 0)
+			return 0;
+	return strncmp(m->gpus[gpu].driver, "vfio", 4) != 0;
+}
+
+int32_t p2s_about_may_translate(const struct p2s_gpu *g)
+{
+	if (g->domain_type[0] == '\0')
+		return g->facts.has_iommu_link != P2S_NO;
+	return !p2s_about_translated(g) && strcmp(g->domain_type, "identity") != 0;
+}
+
 int32_t p2s_about_bad(const struct p2s_pair *p)
 {
 	return p2s_rules_is_bad(p->verdict);

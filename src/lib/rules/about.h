@@ -36,7 +36,12 @@ typedef int32_t (*p2s_predicate)(const struct p2s_about *a, struct p2s_claim *c)
 
 /* ---- small questions, about.c ---- */
 
+/* Is this GPU one of those that are looked at together: the group, or, where no GPU is bound to the nvidia driver, every one that vfio
+ * has not taken. */
+int32_t p2s_about_looked_at(const struct p2s_model *m, int32_t gpu);
 int32_t p2s_about_translated(const struct p2s_gpu *g);
+/* The domain is not known, so it may translate: its type cannot be read, or is none of those that say. */
+int32_t p2s_about_may_translate(const struct p2s_gpu *g);
 int32_t p2s_about_bad(const struct p2s_pair *p);      /* bytes were wrong, or an engine hung, or a call failed midway */
 int32_t p2s_about_untested(const struct p2s_pair *p); /* not one leg of it ran */
 /* Counts over the pairs of GPU g (either end); g -1: all pairs. */

@@ -124,7 +124,7 @@ static int32_t ask_gpus(struct p2s_model *m, const struct row *r)
 		struct p2s_about a = about(m, g);
 		struct p2s_claim c;
 
-		if (bound(&m->gpus[g]) && ask(r, &a, &c))
+		if ((bound(&m->gpus[g]) || p2s_about_looked_at(m, g)) && ask(r, &a, &c))
 			ok = say(m, r, &c, g, -1, "");
 	}
 	return ok;
@@ -143,7 +143,7 @@ static int32_t ask_hops(struct p2s_model *m, const struct row *r)
 			struct p2s_claim c;
 
 			a.hop = h;
-			if (m->gpus[g].in_group && ask(r, &a, &c))
+			if (p2s_about_looked_at(m, g) && ask(r, &a, &c))
 				ok = say(m, r, &c, g, -1, "");
 		}
 	}

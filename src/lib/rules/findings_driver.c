@@ -131,6 +131,40 @@ int32_t p2s_find_driver_known_bad(const struct p2s_about *a, struct p2s_claim *c
 	return 0;
 }
 
+int32_t p2s_find_driver_patched(const struct p2s_about *a, struct p2s_claim *c)
+{
+	if (a->m->facts.host.patched != P2S_YES)
+		return 0;
+	P2S_SAY(c->value[0], "%s", a->m->facts.host.patched_why);
+	return 1;
+}
+
+/* Launch drivers of the RTX 40 series offered what did not work, and those before 525.105 are no sign of anything. */
+int32_t p2s_find_driver_looks_patched(const struct p2s_about *a, struct p2s_claim *c)
+{
+	const struct p2s_model *m = a->m;
+
+	(void)c;
+	if (in_guest(m) || m->driver_version[0] == '\0' || m->facts.host.patched == P2S_YES || m->facts.host.force_p2p_keys == P2S_YES ||
+		compare_versions(m->driver_version, "525.105") <= 0)
+		return 0;
+	for (size_t i = 0; i < m->pair_count; i++) {
+		const struct p2s_pair *p = &m->pairs[i];
+
+		if (p->can_access == 1 && !by_wire(p) && p2s_about_geforce(&m->gpus[p->src]) && p2s_about_geforce(&m->gpus[p->dst]))
+			return 1;
+	}
+	return 0;
+}
+
+int32_t p2s_find_driver_forced(const struct p2s_about *a, struct p2s_claim *c)
+{
+	if (a->m->facts.host.force_p2p_keys != P2S_YES)
+		return 0;
+	P2S_SAY(c->value[0], "%s", a->m->facts.host.registry_dwords);
+	return 1;
+}
+
 int32_t p2s_find_mig(const struct p2s_about *a, struct p2s_claim *c)
 {
 	(void)c;
@@ -217,17 +251,20 @@ int32_t p2s_rules_risky(const struct p2s_model *m, int32_t gpu, char *text, size
 		return 1;
 	for (size_t i = 0; i < m->pair_count; i++)
 		offered |= m->pairs[i].src == gpu && m->pairs[i].can_access == 1;
-	if (why == NULL && p2s_about_translated(g)) {
-		if (h->patched == P2S_YES)
-			why = "a patched driver uses raw addresses, and the IOMMU translates";
-		else if (h->force_p2p_keys == P2S_YES)
-			why = "driver keys force the offer of peers, and the IOMMU translates";
-		else if (offered && p2s_about_geforce(g))
-			why = "a GeForce offers peers, and the IOMMU translates";
+	if (why != NULL) {
+		snprintf(text, cap, "%s", why);
+		return 1;
 	}
+	if (!p2s_about_translated(g) && !p2s_about_may_translate(g))
+		return 0;
+	why = h->patched == P2S_YES                  ? "a patched driver uses raw addresses"
+		  : h->force_p2p_keys == P2S_YES         ? "driver keys force the offer of peers"
+		  : offered && p2s_about_geforce(g)      ? "a GeForce offers peers"
+												 : NULL;
 	if (why == NULL)
 		return 0;
-	snprintf(text, cap, "%s", why);
+	snprintf(text, cap, "%s, and %s", why,
+			 p2s_about_translated(g) ? "the IOMMU translates" : "nobody can tell whether the IOMMU translates");
 	return 1;
 }
 

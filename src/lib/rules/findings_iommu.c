@@ -40,7 +40,7 @@ static struct domains look(const struct p2s_model *m)
 		const struct p2s_gpu *g = &m->gpus[i];
 		int32_t s;
 
-		if (!g->in_group)
+		if (!p2s_about_looked_at(m, (int32_t)i))
 			continue;
 		d.group++;
 		if (!p2s_about_translated(g))
@@ -104,8 +104,8 @@ static int32_t mixed(const struct p2s_model *m)
 	size_t translated = 0;
 
 	for (size_t i = 0; i < m->gpu_count; i++) {
-		group += m->gpus[i].in_group != 0;
-		translated += m->gpus[i].in_group && p2s_about_translated(&m->gpus[i]);
+		group += p2s_about_looked_at(m, (int32_t)i) != 0;
+		translated += p2s_about_looked_at(m, (int32_t)i) && p2s_about_translated(&m->gpus[i]);
 	}
 	return translated != group;
 }
@@ -127,7 +127,8 @@ int32_t p2s_find_translated_gpu(const struct p2s_about *a, struct p2s_claim *c)
 	return 1;
 }
 
-/* A fault of a GPU of ours in a translating domain, during the test or at an address in a GPU's BAR: what peers do. */
+/* A fault of a GPU of ours in a translating domain, during the test or at an address in a GPU's BAR: what peers do. Without the nvidia
+ * driver it says nothing about that driver. */
 static int32_t is_peer_fault(const struct p2s_model *m, const struct p2s_log_event *e)
 {
 	return p2s_log_class(e->kind) == P2S_LOG_CLASS_FAULT && e->gpu >= 0 && (size_t)e->gpu < m->gpu_count &&

@@ -189,27 +189,45 @@ static uint64_t rise(const uint64_t counter[2])
 	return counter[0] != UINT64_MAX && counter[1] != UINT64_MAX && counter[1] > counter[0] ? counter[1] - counter[0] : 0;
 }
 
-int32_t p2s_find_pcie_errors(const struct p2s_about *a, struct p2s_claim *c)
+/* "2 non-fatal, 5 corrected": the worst first, and its severity. Returns 1 if there is any. */
+static int32_t say_errors(uint64_t fatal, uint64_t nonfatal, uint64_t corrected, uint64_t replays, struct p2s_claim *c, char *out,
+						  size_t cap)
 {
-	const struct p2s_gpu *g = &a->m->gpus[a->gpu];
 	const struct {
 		const char *name;
 		uint64_t more;
 		int32_t severity;
-	} kinds[] = {{"fatal", rise(g->facts.aer_fatal), P2PSAFE_SEVERITY_DANGER},
-				 {"non-fatal", rise(g->facts.aer_nonfatal), P2PSAFE_SEVERITY_ERROR},
-				 {"corrected", rise(g->facts.aer_correctable), P2PSAFE_SEVERITY_WARNING},
-				 {"replays", rise(g->facts.pcie_replays), P2PSAFE_SEVERITY_WARNING}};
+	} kinds[] = {{"fatal", fatal, P2PSAFE_SEVERITY_DANGER},
+				 {"non-fatal", nonfatal, P2PSAFE_SEVERITY_ERROR},
+				 {"corrected", corrected, P2PSAFE_SEVERITY_WARNING},
+				 {"replays", replays, P2PSAFE_SEVERITY_WARNING}};
 	size_t used = 0;
 
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		if (kinds[i].more == 0)
 			continue;
-		used += (size_t)snprintf(c->value[0] + used, sizeof c->value[0] - used, "%s%" PRIu64 " %s", used > 0 ? ", " : "",
-								 kinds[i].more, kinds[i].name);
+		used += (size_t)snprintf(out + used, cap - used, "%s%" PRIu64 " %s", used > 0 ? ", " : "", kinds[i].more, kinds[i].name);
 		if (c->severity == 0)
 			c->severity = kinds[i].severity;
 	}
-	p2s_about_sysfs(g, "aer_dev_*; NVML", c->source, sizeof c->source);
 	return used > 0;
+}
+
+int32_t p2s_find_pcie_errors(const struct p2s_about *a, struct p2s_claim *c)
+{
+	const struct p2s_gpu *g = &a->m->gpus[a->gpu];
+
+	p2s_about_sysfs(g, "aer_dev_*; NVML", c->source, sizeof c->source);
+	return say_errors(rise(g->facts.aer_fatal), rise(g->facts.aer_nonfatal), rise(g->facts.aer_correctable),
+					  rise(g->facts.pcie_replays), c, c->value[0], sizeof c->value[0]);
+}
+
+/* The port of a GPU sees what the GPU's own counters do not: what was lost on the way to it. */
+int32_t p2s_find_port_errors(const struct p2s_about *a, struct p2s_claim *c)
+{
+	const struct p2s_hop *h = &a->m->gpus[a->gpu].facts.hops[a->hop];
+
+	P2S_SAY(c->source, "/sys/bus/pci/devices/%s/aer_dev_*", h->address);
+	P2S_SAY(c->value[0], "%s", h->address);
+	return say_errors(h->errors[2], h->errors[1], h->errors[0], 0, c, c->value[1], sizeof c->value[1]);
 }

@@ -138,7 +138,7 @@ int32_t p2s_find_vm_topology(const struct p2s_about *a, struct p2s_claim *c)
 	for (size_t i = 0; i < a->m->gpu_count; i++) {
 		const struct p2s_gpu *g = &a->m->gpus[i];
 
-		if (!g->in_group)
+		if (!p2s_about_looked_at(a->m, (int32_t)i))
 			continue;
 		group++;
 		flat += g->facts.hop_count == 1;
