@@ -19,6 +19,7 @@
  *     linger           stay after done until the socket closes
  *     stall            after the risk question, wait for ever
  *     no_risk          never ask before a pair
+ *     speed PEER STAGED  bytes/s of every pair and of staging, sent when the caller wants numbers
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -42,6 +43,8 @@ struct script {
 	char version[32];
 	char count[500];
 	int silent, die, worker, cut, garbage, noatomics, nodriver, linger, stall, no_risk;
+	int measure; /* the caller wants numbers */
+	unsigned long long peer, staged_speed;
 	long sleep_ms;
 	int bad[2], hang[2];
 	int refuse, missing, staged;
@@ -75,6 +78,8 @@ static void read_script(struct script *s)
 	while (f != NULL && fgets(line, sizeof line, f) != NULL) {
 		if (sscanf(line, "version %31s", s->version) == 1 || sscanf(line, "sleep %ld", &s->sleep_ms) == 1 ||
 		    sscanf(line, "bad %d %d", &s->bad[0], &s->bad[1]) == 2 || sscanf(line, "hang %d %d", &s->hang[0], &s->hang[1]) == 2)
+			continue;
+		if (sscanf(line, "speed %llu %llu", &s->peer, &s->staged_speed) == 2)
 			continue;
 		if (sscanf(line, "count %499s", word) == 1)
 			snprintf(s->count, sizeof s->count, "%s", word);
@@ -141,6 +146,14 @@ static void send_leg(const struct script *s, uint32_t a, uint32_t b, int32_t leg
 	say(p2s_id_lib_leg, &l, -1);
 }
 
+static void send_speed(uint32_t a, uint32_t b, int32_t kind, uint64_t bytes, unsigned long long value)
+{
+	struct p2s_lib_measure q = {.src = a, .dst = b, .kind = kind, .bytes = bytes, .value = value};
+
+	if (value != 0)
+		say(p2s_id_lib_measure, &q, -1);
+}
+
 static void send_pair(const struct script *s, uint32_t a, uint32_t b)
 {
 	struct p2s_lib_pair_out p = {.src = a, .dst = b, .path = P2PSAFE_PATH_NVL, .nccl_path = P2PSAFE_PATH_NVL, .can_access = 1,
@@ -150,6 +163,11 @@ static void send_pair(const struct script *s, uint32_t a, uint32_t b)
 	for (int32_t mapping = P2PSAFE_MAPPING_PEER; mapping <= P2PSAFE_MAPPING_CUMEM; mapping++)
 		for (int32_t leg = 1; leg <= P2PSAFE_LEG_STALE; leg++)
 			send_leg(s, a, b, leg, mapping);
+	if (s->measure) {
+		send_speed(a, b, P2S_MEASURE_CE_WRITE, 0, s->peer);
+		send_speed(a, b, P2S_MEASURE_SIZE, 4096, s->peer);
+		send_speed(a, b, P2S_MEASURE_STAGED, 0, s->staged_speed);
+	}
 	if (a < b) {
 		struct p2s_lib_staged st = {.a = a, .b = b, .verdict = s->staged, .bytes = 4096};
 
@@ -229,6 +247,7 @@ int main(void)
 	if (p2s_codec_recv(SOCK, &p2s_lib_table, &id, &any, sizeof any, NULL, FAR) != P2S_IO_OK || id != p2s_id_lib_run)
 		return 0;
 	run = any.run;
+	s.measure = (run.flags & P2PSAFE_FLAG_MEASURE) != 0;
 	if (s.count[0] != '\0' && run.mode == P2S_MODE_TEST)
 		count_run(s.count);
 	for (uint32_t i = 0; i < run.gpu_count && i < 64; i++) {

@@ -274,6 +274,57 @@ static void three_good_runs_outweigh_a_bad_one(void **state)
 	assert_int_equal(decide(k).allowed, 1);
 }
 
+static struct answer test_quick_measured(const struct kept *k)
+{
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	o.flags = P2PSAFE_FLAG_MEASURE;
+	o.level = P2PSAFE_LEVEL_QUICK;
+	return kept_ask(p2psafe_test, &o);
+}
+
+/* A pair that was measured slow stays slow for runs that do not measure, until the machine is another one. */
+static void a_kept_measurement_counts(void **state)
+{
+	struct kept *k = *state;
+	struct answer a;
+
+	kept_script(k, "speed 2000000000 12000000000");
+	a = test_quick_measured(k);
+	assert_int_equal(a.allowed, 0);
+	assert_int_equal(a.verdict, P2PSAFE_VERDICT_DEGRADED);
+	/* standard is wanted: a run of its own, which does not measure */
+	a = decide(k);
+	assert_int_equal(a.kept, 0);
+	assert_int_equal(a.allowed, 0);
+	assert_int_equal(a.verdict, P2PSAFE_VERDICT_DEGRADED);
+	assert_int_equal(a.json_ok, 1);
+	a = decide(k);
+	assert_int_equal(a.kept, 1);
+	assert_int_equal(a.verdict, P2PSAFE_VERDICT_DEGRADED);
+	assert_int_equal(a.json_ok, 1);
+	assert_int_equal(kept_runs(k), 2);
+	/* test shows its own result, and takes nothing away */
+	assert_int_equal(test(k, 0).allowed, 1);
+	assert_int_equal(decide(k).verdict, P2PSAFE_VERDICT_DEGRADED);
+	/* only who measures again can say that it got faster */
+	kept_script(k, "speed 50000000000 12000000000");
+	assert_int_equal(test(k, P2PSAFE_FLAG_MEASURE).allowed, 1);
+	assert_int_equal(decide(k).allowed, 1);
+	assert_int_equal(decide(k).kept, 1);
+}
+
+static void numbers_of_another_machine_do_not_count(void **state)
+{
+	struct kept *k = *state;
+
+	kept_script(k, "speed 2000000000 12000000000");
+	assert_int_equal(test_quick_measured(k).verdict, P2PSAFE_VERDICT_DEGRADED);
+	tmp_write(k->host, "root/proc/sys/kernel/random/boot_id", "99999999-2222-3333-4444-555555555555\n");
+	assert_int_equal(decide(k).allowed, 1);
+}
+
 static void a_hang_is_kept_for_the_boot(void **state)
 {
 	struct kept *k = *state;
@@ -458,7 +509,7 @@ int main(void)
 									   T(a_lost_full_report),
 									   T(no_cache_reads_and_writes_none),
 									   T(three_good_runs_outweigh_a_bad_one),
-									   T(a_hang_is_kept_for_the_boot),
+									   T(a_kept_measurement_counts), T(numbers_of_another_machine_do_not_count), T(a_hang_is_kept_for_the_boot),
 									   T(no_reboot_loop),
 									   T(a_second_marker_of_one_boot_vetoes),
 									   T(an_operators_record),

@@ -66,6 +66,34 @@ static void table(void **state)
 	}
 }
 
+/* A test without measuring does not take numbers away, unless it says something new. */
+static void numbers_stay(void **state)
+{
+	static const struct {
+		int32_t old_n, new_n, new_v, new_level, old_measured, new_measured;
+		enum p2s_policy want;
+	} rows[] = {
+		{4, 4, OK, S, 1, 0, P2S_POLICY_KEEP},    {4, 4, OK, S, 1, 1, P2S_POLICY_REPLACE},
+		{4, 4, OK, S, 0, 0, P2S_POLICY_REPLACE}, {4, 4, BAD, S, 1, 0, P2S_POLICY_REPLACE},
+		{2, 4, OK, S, 1, 0, P2S_POLICY_REPLACE}, {4, 4, OK, P2PSAFE_LEVEL_THOROUGH, 1, 0, P2S_POLICY_REPLACE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct p2s_record old;
+		struct p2s_record now;
+
+		make(&old, rows[i].old_n, OK, S);
+		make(&now, rows[i].new_n, rows[i].new_v, rows[i].new_level);
+		old.measured = rows[i].old_measured;
+		now.measured = rows[i].new_measured;
+		if (p2s_policy_replace(&old, 1, &now) != rows[i].want)
+			fail_msg("row %zu", i);
+		p2s_record_free(&old);
+		p2s_record_free(&now);
+	}
+}
+
 static void when_to_try_again(void **state)
 {
 	static const int64_t after[] = {60, 300, 1800, 3600, 3600, 3600};
@@ -91,7 +119,7 @@ static void when_to_try_again(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(when_to_try_again)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(numbers_stay), cmocka_unit_test(when_to_try_again)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "api/answer.h"
 #include "api/hit.h"
+#include "api/measured.h"
 #include "api/recheck.h"
 #include "core/names.h"
 #include "emit/emit.h"
@@ -31,6 +32,7 @@ struct testing {
 	struct p2s_marker marker;
 	int32_t forbidden; /* a marker says no */
 	int32_t unmarked;  /* no marker could be written */
+	int32_t recall;    /* numbers that were measured before count */
 	struct p2s_refused refused; /* record that a recheck spoke against */
 };
 
@@ -107,6 +109,9 @@ static int32_t run_test(struct testing *t)
 	if (t->unmarked && !t->s->request.simulated)
 		rc = find(t, "NO_MARKER", P2PSAFE_SEVERITY_WARNING, "cache",
 				  "no place for a marker: a crash during the test leaves no trace");
+	p2s_measured_now(t->m);
+	if (t->recall)
+		p2s_measured_recall(t->s, t->dir, t->m);
 	return rc != 0 ? rc : p2s_answer_finish(t->s, t->m, NULL);
 }
 
@@ -304,6 +309,7 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 		if (rc != 0)
 			return rc;
 	}
+	t->recall = use_cache;
 	p2s_log(t->s->log, P2PSAFE_LOG_INFO, "testing: %s", why[0] != '\0' ? why : "a fresh answer is wanted");
 	rc = run_test(t);
 	if (rc != 0 || !use_cache)

@@ -322,9 +322,10 @@ static int32_t add_list(json_t *top, const char *key, json_t *list)
 json_t *p2s_emit_report(const struct p2s_model *m, int32_t pass_untested)
 {
 	json_t *top =
-		json_pack("{s:i, s:{s:s}, s:b, s:o, s:o, s:b}", "schema", 1, "tool", "version", P2S_VERSION_TEXT, "simulated",
+		json_pack("{s:i, s:{s:s}, s:b, s:o, s:o, s:b, s:o}", "schema", 1, "tool", "version", P2S_VERSION_TEXT, "simulated",
 				  m->simulated != 0, "created_unix", m->created_unix > 0 ? json_integer(m->created_unix) : json_null(), "level",
-				  word(P2S_GROUP_LEVEL, m->level), "deadline_hit", m->deadline_hit != 0);
+				  word(P2S_GROUP_LEVEL, m->level), "deadline_hit", m->deadline_hit != 0, "measured_unix",
+				  m->measured_unix > 0 ? json_integer(m->measured_unix) : json_null());
 	json_t *gpus = json_array();
 	json_t *pairs = json_array();
 	json_t *staged_list = json_array();

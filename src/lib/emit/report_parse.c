@@ -327,6 +327,7 @@ int32_t p2s_emit_parse(const json_t *report, struct p2s_model *m)
 	m->simulated = flag(report, "simulated", 1);
 	m->deadline_hit = flag(report, "deadline_hit", 0);
 	m->created_unix = (int64_t)number(report, "created_unix");
+	m->measured_unix = (int64_t)number(report, "measured_unix");
 	read_host(json_object_get(report, "host"), m);
 	r = each(json_object_get(report, "gpus"), m, read_gpu);
 	if (r != 1)

@@ -45,6 +45,9 @@ enum p2s_policy p2s_policy_replace(const struct p2s_record *old, int32_t valid, 
 		return P2S_POLICY_REPLACE;
 	if (width(now) < width(old) || now->level < old->level)
 		return P2S_POLICY_KEEP;
+	/* The same answer without the numbers is less. */
+	if (after == before && now->level == old->level && width(now) == width(old) && old->measured && !now->measured)
+		return P2S_POLICY_KEEP;
 	return P2S_POLICY_REPLACE;
 }
 
