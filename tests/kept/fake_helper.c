@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "core/names.h"
+#include "fake_fault.h"
 #include "ipc/proto.h"
 #include "p2psafe/p2psafe.h"
 
@@ -52,6 +53,7 @@ struct script {
 
 static void say(uint16_t id, const void *message, int fd)
 {
+	fault_before(SOCK, id);
 	if (p2s_codec_send(SOCK, &p2s_lib_table, id, message, fd, FAR) != P2S_IO_OK)
 		_exit(0);
 }
