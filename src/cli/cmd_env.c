@@ -1,5 +1,6 @@
 /* env: the settings as text. Without a report it prints the full veto: a program that evaluates the output must never be left
  * without an answer because something failed. */
+#include "caches.h"
 #include "session.h"
 
 #include <string.h>
@@ -26,6 +27,7 @@ int cli_cmd_env(const struct cli_args *args)
 		rc = (int)p2psafe_report_exit_code(report);
 	if (report != NULL && p2psafe_report_is_simulated(report))
 		cli_say("SIMULATED: these settings are not about this machine");
+	int heard = rc == CLI_EXIT_USAGE || cli_caches_write(args, report);
 	int32_t status = p2psafe_report_env(report, format, &text, &err);
 	if (status != P2PSAFE_OK) {
 		rc = cli_session_failed(&err, status);
@@ -37,6 +39,8 @@ int cli_cmd_env(const struct cli_args *args)
 		/* a wrong --gpus stays an error; what the machine is like is none */
 		if (!cli_args_has(args, CLI_OPTION_STRICT) && rc != CLI_EXIT_USAGE)
 			rc = CLI_EXIT_OK;
+		if (!heard && rc == CLI_EXIT_OK)
+			rc = 1;
 	}
 	p2psafe_string_free(text);
 	p2psafe_report_free(report);

@@ -1,5 +1,6 @@
 /* run: executes CMD with the decision in its environment. It always executes: without a report every veto is set. Only
  * --require-enforced refuses. */
+#include "caches.h"
 #include "session.h"
 #include "veto.h"
 
@@ -35,6 +36,8 @@ int cli_cmd_run(const struct cli_args *args)
 		cli_say("SIMULATED: these settings are not about this machine");
 	int ready = cli_veto_load(&veto, report);
 	int unenforced = ready ? cli_veto_unenforced(&veto, args->rest) : 0;
+	if (rc != CLI_EXIT_USAGE && !cli_caches_write(args, report))
+		unenforced++;
 	ready = ready && cli_veto_apply(&veto);
 	cli_veto_free(&veto);
 	p2psafe_report_free(report);
