@@ -61,6 +61,15 @@ static void progress(int sock, long pause_ns)
 	}
 }
 
+/* From several processes, so that who listens finds another message before it has done with the last. */
+static void flood(int sock)
+{
+	for (int i = 0; i < 3; i++)
+		if (fork() == 0)
+			break;
+	progress(sock, 0);
+}
+
 static void noise(int sock)
 {
 	unsigned char frame[600];
@@ -103,7 +112,7 @@ static void go_wrong(int sock, const char *mode)
 	else if (strcmp(mode, "exit") == 0)
 		_exit(0);
 	else if (strcmp(mode, "flood") == 0)
-		progress(sock, 0);
+		flood(sock);
 	else if (strcmp(mode, "drip") == 0)
 		progress(sock, 20000000);
 	else if (strcmp(mode, "noise") == 0)
