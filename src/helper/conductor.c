@@ -255,6 +255,10 @@ static void phases(struct p2s_run *run)
 		p2s_link_timing(run, "soak", since);
 	}
 	explain_rest(run);
+	since = p2s_now_ns();
+	p2s_measure_run(run);
+	if ((run->ask.flags & P2PSAFE_FLAG_MEASURE) != 0)
+		p2s_link_timing(run, "measure", since);
 }
 
 static void test(struct p2s_run *run)

@@ -37,6 +37,7 @@ enum {
 	P2S_B_AGAIN = 7, /* small, made and freed again and again */
 	P2S_B_IN_AGAIN = 8,
 	P2S_B_IN_SWEEP = 9, /* the block of the peer that is being swept */
+	P2S_B_RING = 10,    /* shared host memory that the GPU in the id sends through, while it is measured */
 	P2S_B_SWEEP = 16    /* gpu worker: this and all numbers above, while everything is held */
 };
 
@@ -105,6 +106,7 @@ struct p2s_way { /* a directed pair */
 	int first_done;
 	int clean;      /* first contact was clean */
 	atomic_int bad; /* some leg was CORRUPT, HANG or ERROR */
+	int staged_ok;      /* through host memory, both ways */
 	atomic_int fault;   /* an IOMMU fault of this pair was logged */
 	int32_t verdict[16][P2S_M_COUNT];
 	struct p2s_tally tally[16][P2S_M_COUNT];
@@ -187,6 +189,7 @@ void p2s_link_pair(struct p2s_run *run, uint32_t a, uint32_t b);
 void p2s_link_phase(struct p2s_run *run, const char *phase, uint32_t of);
 void p2s_link_progress(struct p2s_run *run);
 void p2s_link_timing(struct p2s_run *run, const char *name, uint64_t since_ns);
+void p2s_link_timing_ns(struct p2s_run *run, const char *name, uint64_t ns);
 /* P2S_RISK_GO, P2S_RISK_SKIP (not this pair), or P2S_RISK_STOP: not allowed, no answer, or the run is stopped. */
 int p2s_link_risk(struct p2s_run *run, uint32_t a, uint32_t b, int32_t leg);
 int p2s_link_watch(struct p2s_run *run); /* starts the watcher */
@@ -215,6 +218,8 @@ int p2s_workers_start_sides(struct p2s_run *run);
 void p2s_workers_kill(struct p2s_run *run, struct p2s_proc *proc);
 void p2s_workers_await_side(struct p2s_run *run, int which); /* its answers are in */
 void p2s_workers_join_side(struct p2s_run *run, int which);  /* and it may go */
+/* The host worker reads once more how fast and wide the links are, now that they are busy. Returns when it has, or soon. */
+void p2s_workers_ask_host(struct p2s_run *run);
 void p2s_workers_end(struct p2s_run *run);
 
 /* conductor_setup.c: phases before first contact. Each returns when all GPUs are through. */
@@ -239,5 +244,8 @@ void p2s_sweep_run(struct p2s_run *run); /* thorough: every address of idle GPUs
 
 /* conductor_soak.c: thorough: everything again, and again for the time that was asked for */
 void p2s_soak_run(struct p2s_run *run);
+
+/* measure.c: with P2PSAFE_FLAG_MEASURE, speeds and latencies of what was OK */
+void p2s_measure_run(struct p2s_run *run);
 
 #endif

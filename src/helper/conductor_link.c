@@ -130,12 +130,17 @@ void p2s_link_progress(struct p2s_run *run)
 	send_progress(run, atomic_fetch_add(&run->progress_done, 1) + 1);
 }
 
-void p2s_link_timing(struct p2s_run *run, const char *name, uint64_t since_ns)
+void p2s_link_timing_ns(struct p2s_run *run, const char *name, uint64_t ns)
 {
-	struct p2s_lib_timing t = {.ns = p2s_now_ns() - since_ns};
+	struct p2s_lib_timing t = {.ns = ns};
 
 	snprintf(t.name, sizeof t.name, "%s", name);
 	p2s_link_send(run, p2s_id_lib_timing, &t, -1);
+}
+
+void p2s_link_timing(struct p2s_run *run, const char *name, uint64_t since_ns)
+{
+	p2s_link_timing_ns(run, name, p2s_now_ns() - since_ns);
 }
 
 int p2s_link_risk(struct p2s_run *run, uint32_t a, uint32_t b, int32_t leg)

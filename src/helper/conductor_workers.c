@@ -16,6 +16,7 @@
 #define SIM_FD 100 /* the simulator's shared memory */
 #define QUIT_NS (500 * P2S_MS)
 #define HOST_NS (3 * P2S_SEC)
+#define LOADED_NS (50 * P2S_MS) /* for a look at busy links, which are busy about as long */
 #define AGAIN_NS (300 * P2S_MS) /* for NVML behind the test, while the workers end */
 /* NVML may hang. While contexts are made it costs nothing to let it take its time; first contact waits for it until so long after its
  * start, and after slow contexts this much longer. */
@@ -361,22 +362,37 @@ int p2s_workers_start_sides(struct p2s_run *run)
 	return 1;
 }
 
-/* NVML once more, behind the test: its error counters. One that did not come back before, or that may hang behind a wedged GPU, is
- * not asked. */
-static void ask_nvml_again(struct p2s_run *run)
+/* Asks a worker that said all it knew once more. 0: it is not there, or did not come back before. */
+static int ask_again(struct p2s_run *run, int which, uint64_t most_ns)
 {
-	struct p2s_side *side = &run->side[1];
+	struct p2s_side *side = &run->side[which];
 	struct p2s_lib_done again = {.status = P2S_DONE_COMPLETE};
 	uint64_t now = p2s_now_ns();
 
 	if (side->started)
 		pthread_join(side->thread, NULL);
 	side->started = 0;
-	if (run->ask.mode != P2S_MODE_TEST || side->sock < 0 || !side->answered || atomic_load(&run->stopped) ||
+	if (side->sock < 0 || !side->answered ||
 	    p2s_codec_send(side->sock, &p2s_lib_table, p2s_id_lib_done, &again, -1, 0) != P2S_IO_OK)
-		return;
-	side->deadline_ns = now + AGAIN_NS < run->last_ns ? now + AGAIN_NS : run->last_ns;
+		return 0;
+	atomic_store(&side->deadline_ns, now + most_ns < run->last_ns ? now + most_ns : run->last_ns);
 	side->started = pthread_create(&side->thread, NULL, collect, side) == 0;
+	return side->started;
+}
+
+void p2s_workers_ask_host(struct p2s_run *run)
+{
+	if (ask_again(run, 0, LOADED_NS))
+		pthread_join(run->side[0].thread, NULL);
+	run->side[0].started = 0;
+}
+
+/* NVML once more, behind the test: its error counters. One that did not come back before, or that may hang behind a wedged GPU, is
+ * not asked. */
+static void ask_nvml_again(struct p2s_run *run)
+{
+	if (run->ask.mode == P2S_MODE_TEST && !atomic_load(&run->stopped))
+		(void)ask_again(run, 1, AGAIN_NS);
 }
 
 void p2s_workers_await_side(struct p2s_run *run, int which)

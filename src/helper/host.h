@@ -32,6 +32,8 @@ struct p2s_host_state {
 
 /* host_tree.c: the chains, by the kernel's links, else by bus numbers; attributes of every hop. sysfs only. */
 void p2s_host_tree(struct p2s_host_state *h);
+/* How fast and wide the links of all hops are now, while they are busy: as root has it. */
+void p2s_host_loaded(struct p2s_host_state *h, const struct p2s_fsroot *root);
 /* 1 if reading the device's configuration space would wake it, or nobody can tell that it is awake. */
 int32_t p2s_host_sleeps(const struct p2s_fsroot *root, const char *address);
 /* Name of the driver that a device is bound to; "" none or not readable. */

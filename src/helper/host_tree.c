@@ -125,6 +125,18 @@ static int32_t window_ok(const struct p2s_fsroot *root, const char *bridge, cons
 	return shown && !fits ? P2S_NO : P2S_UNREAD;
 }
 
+void p2s_host_loaded(struct p2s_host_state *h, const struct p2s_fsroot *root)
+{
+	for (uint32_t g = 0; g < h->n; g++) {
+		struct p2s_place *p = &h->gpu[g].place;
+
+		for (size_t i = 0; i < p->hops; i++) {
+			p->hop[i].speed_loaded_mts = speed(root, p->hop[i].address, "current_link_speed");
+			p->hop[i].width_loaded = width(root, p->hop[i].address, "current_link_width");
+		}
+	}
+}
+
 static void attributes(const struct p2s_fsroot *root, struct p2s_hop *hop, const struct region *bar, int last)
 {
 	hop->vendor = number(root, hop->address, "vendor", 0xffff);

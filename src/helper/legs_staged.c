@@ -112,6 +112,7 @@ static void staged_pair(struct p2s_run *run, uint32_t a, uint32_t b)
 		snprintf(out.note, sizeof out.note, "host memory could not be shared with both GPUs");
 	else if (one_way(run, a, b, a, &out) && one_way(run, b, a, a, &out))
 		out.verdict = P2PSAFE_VERDICT_OK;
+	p2s_run_way(run, a, b)->staged_ok = p2s_run_way(run, b, a)->staged_ok = out.verdict == P2PSAFE_VERDICT_OK;
 	p2s_link_send(run, p2s_id_lib_staged, &out, -1);
 	p2s_link_progress(run);
 }

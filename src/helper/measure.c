@@ -1,0 +1,160 @@
+/* The order of the measuring: host links, then rounds of disjoint pairs, then all to one. How it is measured: measure.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "helper/measure.h"
+#include "helper/schedule.h"
+
+/* What the measuring may take in all: this, so much more per round, and never more than half of what is left of the run. */
+#define BASE_NS P2S_SEC
+#define ROUND_NS (500 * P2S_MS)
+
+/* The legs that one mapping must have passed: those of every consumer that moves bulk data, and the engines that are timed. */
+static const int32_t needed[] = {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_CE_WRITE,
+                                 P2PSAFE_LEG_CE_READ,  P2PSAFE_LEG_SIZES,   P2PSAFE_LEG_STALE,
+                                 P2PSAFE_LEG_MP_PUSH,  P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_TEARING_8};
+
+static int verified(struct p2s_run *run, uint32_t a, uint32_t b, int m)
+{
+	const struct p2s_way *way = p2s_run_way(run, a, b);
+	int32_t load = way->verdict[P2PSAFE_LEG_LOAD][m];
+
+	for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+		if (way->verdict[needed[i]][m] != P2PSAFE_VERDICT_OK)
+			return 0;
+	return !atomic_load(&way->bad) && (load == 0 || load == P2PSAFE_VERDICT_OK || load == P2PSAFE_VERDICT_UNTESTED);
+}
+
+/* The first mapping, in the order in which they are tested, that may be measured from..to. */
+static void open_lane(struct p2s_measure *m, uint32_t from, uint32_t to)
+{
+	struct p2s_mlane *l = &m->lanes[(size_t)from * m->n + to];
+	uint32_t a = m->gpu[from];
+	uint32_t b = m->gpu[to];
+
+	for (int map = 0; map < P2S_M_COUNT && !l->ok; map++) {
+		int kind = map == P2S_M_PEER ? P2S_CHAN_PEER : P2S_CHAN_GPU;
+
+		l->ok = p2s_run_may_test(m->run, a, b) && verified(m->run, a, b, map) && p2s_lane_open(m->run, a, b, map, &l->lane) &&
+		        p2s_measure_init(m, a, kind) && p2s_measure_init(m, b, kind);
+	}
+	if (!l->ok)
+		return;
+	p2s_trial_begin(&l->trial, &l->lane, P2PSAFE_LEG_LOAD);
+	l->trial.quiet = 1; /* what is right was told by the legs before */
+}
+
+static void tell(struct p2s_measure *m, const struct p2s_mlane *l)
+{
+	static const int32_t kinds[P2S_WAY_KINDS] = {P2S_MEASURE_CE_WRITE, P2S_MEASURE_CE_READ, P2S_MEASURE_SM_STORE,
+	                                             P2S_MEASURE_SM_LOAD};
+
+	for (int k = 0; k < P2S_WAY_KINDS; k++)
+		p2s_measure_tell(m, l->lane.a, l->lane.b, kinds[k], l->way[k], 0);
+	p2s_measure_tell(m, l->lane.a, l->lane.b, P2S_MEASURE_LOADED, l->loaded, 0);
+}
+
+/* lanes: those of the round, a pair's two directions behind each other. */
+static void measure_round(struct p2s_measure *m, struct p2s_mlane **lanes, uint32_t count)
+{
+	struct p2s_mlane *way[2][P2S_MAX_GPUS];
+	struct p2s_mlane *pairs[P2S_CROWD];
+	uint32_t n[2] = {0, 0};
+	uint32_t both = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		int back = lanes[i]->lane.a > lanes[i]->lane.b;
+
+		way[back][n[back]++] = lanes[i];
+		if (i + 1 < count && lanes[i + 1]->lane.a == lanes[i]->lane.b && lanes[i + 1]->lane.b == lanes[i]->lane.a) {
+			pairs[both++] = lanes[i];
+			pairs[both++] = lanes[i + 1];
+		}
+	}
+	for (int back = 0; back < 2; back++) {
+		p2s_measure_speeds(m, way[back], n[back]);
+		if (n[back] > 1)
+			p2s_measure_apart(m, way[back], n[back]);
+	}
+	p2s_measure_loaded(m, lanes, count);
+	for (int back = 0; back < 2; back++)
+		p2s_measure_latencies(m, way[back], n[back]);
+	p2s_measure_pongs(m, pairs, both);
+	for (int back = 0; back < 2; back++)
+		p2s_measure_rows(m, way[back], n[back]);
+	for (uint32_t i = 0; i < count; i++)
+		if (lanes[i]->ok)
+			tell(m, lanes[i]);
+}
+
+static void one_round(struct p2s_measure *m, uint32_t round)
+{
+	struct p2s_mlane *lanes[P2S_CROWD];
+	uint32_t pair[P2S_CROWD] = {0};
+	uint32_t pairs = 0;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < (m->n + 1) / 2; i++) {
+		uint32_t x, y;
+
+		if (!p2s_schedule_pair(m->n, round, i, &x, &y))
+			continue;
+		pair[2 * pairs] = x;
+		pair[2 * pairs++ + 1] = y;
+		for (int back = 0; back < 2; back++) {
+			struct p2s_mlane *l = p2s_measure_lane(m, back ? y : x, back ? x : y);
+
+			if (l != NULL)
+				lanes[count++] = l;
+		}
+	}
+	for (uint32_t i = 0; i < pairs; i++)
+		p2s_klog_round(m->run, m->gpu[pair[2 * i]], m->gpu[pair[2 * i + 1]], 1);
+	if (count > 0 && p2s_measure_may(m))
+		measure_round(m, lanes, count);
+	p2s_measure_staged(m, pair, pairs);
+	for (uint32_t i = 0; i < pairs; i++) {
+		p2s_klog_round(m->run, m->gpu[pair[2 * i]], m->gpu[pair[2 * i + 1]], 0);
+		p2s_link_progress(m->run);
+	}
+}
+
+void p2s_measure_run(struct p2s_run *run)
+{
+	static struct p2s_measure m; /* one run per process */
+	uint64_t now = p2s_now_ns();
+	uint64_t left = run->stop_ns > now ? run->stop_ns - now : 0;
+	uint64_t most;
+
+	if ((run->ask.flags & P2PSAFE_FLAG_MEASURE) == 0 || !p2s_run_may_start(run))
+		return;
+	m.run = run;
+	m.played = run->ask.host_dir[0] != '\0';
+	for (uint32_t i = 0; i < P2S_MAX_GPUS; i++)
+		m.ring_fd[i] = -1;
+	for (uint32_t i = 0; i < run->tested_count; i++)
+		if (!atomic_load(&run->gpu[run->tested[i]].out))
+			m.gpu[m.n++] = run->tested[i];
+	most = BASE_NS + p2s_schedule_rounds(m.n) * ROUND_NS;
+	m.end_ns = now + (m.played || most > left / 2 ? left / 2 : most);
+	m.lanes = calloc((size_t)m.n * m.n + 1, sizeof *m.lanes);
+	if (m.n < 2 || m.lanes == NULL) {
+		free(m.lanes);
+		return;
+	}
+	p2s_link_phase(run, "measure", m.n * (m.n - 1) / 2);
+	for (uint32_t i = 0; i < m.n; i++)
+		for (uint32_t j = 0; j < m.n; j++)
+			if (i != j && p2s_measure_may(&m))
+				open_lane(&m, i, j);
+	p2s_measure_host_links(&m);
+	for (uint32_t round = 0; round < p2s_schedule_rounds(m.n); round++)
+		one_round(&m, round);
+	for (uint32_t i = 0; i < m.n; i++)
+		if (p2s_measure_may(&m))
+			p2s_measure_star(&m, i);
+	p2s_measure_host_end(&m);
+	p2s_link_timing_ns(run, "measure_device", m.model_ns);
+	free(m.lanes);
+}
