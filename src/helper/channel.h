@@ -27,6 +27,7 @@ enum {
 #define P2S_SCRATCH_ZERO 16384  /* pinned: zeroes; the start values of results */
 #define P2S_SCRATCH_START 20480 /* pinned: struct p2s_check_result as it must be before p2s_check */
 #define P2S_SCRATCH_BYTES 24576
+#define P2S_BOUNCE_BYTES UINT64_C(1048576)
 
 #define P2S_ABORT_NS UINT64_C(300000000)     /* how long a raised abort may take */
 #define P2S_DEFAULT_NS UINT64_C(10000000000) /* for requests without timeout_ns */
@@ -71,6 +72,7 @@ struct p2s_channel {
 	unsigned char *pinned;
 	p2s_cuptr pinned_dev;
 	p2s_cuptr scratch;
+	unsigned char *bounce; /* pinned, P2S_BOUNCE_BYTES; only without kernels */
 };
 
 struct p2s_worker {
@@ -128,6 +130,14 @@ int p2s_channel_slots(const struct p2s_channel *c, const struct p2s_buffer *b, u
 					  int local);
 /* The device with this PCI address. Returns 1, or 0 with the reason in the answer. */
 int p2s_channel_device(struct p2s_channel *c, struct p2s_op_answer *a, const char *address, p2s_cudevice *dev);
+
+/* Without kernels: memory for it at INIT, FILL and CHECK of the GPU's own memory. Return 1, or 0 with the reason in the answer.
+ * channel_host.c */
+int p2s_channel_host_init(struct p2s_channel *c, struct p2s_op_answer *a);
+void p2s_channel_host_fill(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q,
+						   const struct p2s_buffer *b);
+int p2s_channel_host_check(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q,
+						   const struct p2s_buffer *b, struct p2s_check_result *r);
 
 /* The thread of a channel. */
 void *p2s_channel_main(void *arg);

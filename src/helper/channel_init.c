@@ -210,7 +210,7 @@ void p2s_op_init(struct p2s_channel *c, struct p2s_call *call)
 	t1 = p2s_now_ns();
 	d->context_ns = t1 - t0;
 	c->kernels = p2s_channel_module(c, 0, &d->cuda_error, d->jit_log, sizeof d->jit_log);
-	if (c->kernels && !first_launches(c, a, q->timeout_ns))
+	if (c->kernels ? !first_launches(c, a, q->timeout_ns) : !p2s_channel_host_init(c, a))
 		return;
 	d->module = c->kernels;
 	d->module_ns = p2s_now_ns() - t1;

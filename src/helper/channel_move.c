@@ -58,8 +58,10 @@ void p2s_op_fill(struct p2s_channel *c, struct p2s_call *call)
 
 	if (!p2s_channel_reach(c, b, q->off, q->len, 0) || q->len == 0 || b->ptr % 16 != 0) {
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "FILL");
-	} else if (!c->kernels) {
+	} else if (!c->kernels && !p2s_channel_reach(c, b, q->off, q->len, 1)) {
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_fill");
+	} else if (!c->kernels) {
+		p2s_channel_host_fill(c, a, q, b);
 	} else {
 		shape(c, q->len, BLOCK, FILL_PER_SM, &grid, &block);
 		if (begin(c, a) &&
@@ -69,24 +71,34 @@ void p2s_op_fill(struct p2s_channel *c, struct p2s_call *call)
 	p2s_buffers_unpin(&c->worker->buffers, b);
 }
 
-static void check(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, const struct p2s_buffer *b)
+/* By the kernel. Returns 1 when *r holds what it found. */
+static int kernel_check(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, const struct p2s_buffer *b,
+						struct p2s_check_result *r)
 {
 	const uint64_t res = c->scratch + P2S_SCRATCH_CHECK;
-	struct p2s_check_result r;
 	uint64_t in_end = q->in_off + q->in_len;
 	uint32_t grid;
 	uint32_t block;
 
 	shape(c, q->len, BLOCK, CHECK_PER_SM, &grid, &block);
-	if (!P2S_CU(c, a, cuMemcpyHtoDAsync_v2, res, c->pinned + P2S_SCRATCH_START, sizeof r, c->stream) || !begin(c, a) ||
+	if (!P2S_CU(c, a, cuMemcpyHtoDAsync_v2, res, c->pinned + P2S_SCRATCH_START, sizeof *r, c->stream) || !begin(c, a) ||
 		!p2s_channel_launch(c, a, P2S_KERNEL_check, grid, block,
 							(uint64_t[]){b->ptr, q->off, q->off + q->len, q->in_off, in_end, q->seed, q->seed2, res}, 8) ||
 		!P2S_CU(c, a, cuEventRecord, c->end, c->stream) ||
-		!P2S_CU(c, a, cuMemcpyDtoHAsync_v2, c->pinned + P2S_SCRATCH_CHECK, res, sizeof r, c->stream) ||
+		!P2S_CU(c, a, cuMemcpyDtoHAsync_v2, c->pinned + P2S_SCRATCH_CHECK, res, sizeof *r, c->stream) ||
 		!p2s_channel_wait(c, a, q->timeout_ns))
-		return;
-	memcpy(&r, c->pinned + P2S_SCRATCH_CHECK, sizeof r);
+		return 0;
+	memcpy(r, c->pinned + P2S_SCRATCH_CHECK, sizeof *r);
 	a->device_ns = p2s_channel_elapsed(c);
+	return 1;
+}
+
+static void check(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, const struct p2s_buffer *b)
+{
+	struct p2s_check_result r;
+
+	if (!(c->kernels ? kernel_check(c, a, q, b, &r) : p2s_channel_host_check(c, a, q, b, &r)))
+		return;
 	a->bad_words = r.bad_words;
 	a->first_bad = r.first_bad;
 	a->value = r.samples;
@@ -103,8 +115,6 @@ void p2s_op_check(struct p2s_channel *c, struct p2s_call *call)
 	if (!p2s_channel_reach(c, b, q->off, q->len, 1) || q->len == 0 || (q->off | q->len) % 8 != 0 || b->ptr % 16 != 0 ||
 		q->in_off > b->bytes || q->in_len > b->bytes - q->in_off)
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "CHECK");
-	else if (!c->kernels)
-		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_check");
 	else
 		check(c, a, q, b);
 	/* No answer without a judgement may look like a clean one. */

@@ -14,6 +14,7 @@
 #define BUFFERS 3 /* per GPU: cumem, plain, and one in the peer worker */
 #define QUICK_BYTES P2S_MIB
 #define BUFFER_MAX (256 * P2S_MIB)
+#define BUFFER_HOST (8 * P2S_MIB) /* without kernels the host makes and compares every byte */
 #define TOTAL_MAX (1024 * P2S_MIB)
 #define CONTROL_BYTES (64 * P2S_KIB) /* of the check that must fail */
 #define COMPUTE_MODE_DEFAULT 0
@@ -273,6 +274,8 @@ static uint64_t buffer_bytes(const struct p2s_run *run, uint32_t g)
 		each = QUICK_BYTES;
 	if (each > BUFFER_MAX)
 		each = BUFFER_MAX;
+	if (each > BUFFER_HOST && (!run->gpu[g].info[P2S_CHAN_GPU].module || !run->gpu[g].info[P2S_CHAN_PEER].module))
+		each = BUFFER_HOST;
 	/* Whole 2 MiB pages, so that rounding up to the driver's granularity never exceeds the total. */
 	return each >= 2 * P2S_MIB ? each - each % (2 * P2S_MIB) : each >= P2S_MIB ? P2S_MIB : 0;
 }
@@ -332,7 +335,7 @@ static int prove_local(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf,
 		if (done < bytes && p2s_now_ns() - start > 2 * P2S_MS)
 			break;
 		part = bytes - done;
-		if (run->ask.host_dir[0] != '\0')
+		if (run->ask.host_dir[0] != '\0' || !run->gpu[chan->gpu].info[P2S_CHAN_GPU].module)
 			break;
 	}
 	return 1;
@@ -444,8 +447,6 @@ static void local_task(struct p2s_run *run, uint32_t g, int kind)
 			p2s_run_drop_gpu(run, g, P2PSAFE_GPU_STATE_BUSY, "too little memory is free to test");
 		return;
 	}
-	if (!run->gpu[g].info[kind].module)
-		return; /* nothing can be judged without kernels */
 	if (kind == P2S_CHAN_GPU)
 		local_gpu(run, g, bytes);
 	else

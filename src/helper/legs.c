@@ -55,6 +55,7 @@ int p2s_lane_open(struct p2s_run *run, uint32_t a, uint32_t b, int m, struct p2s
 	lane->win_acc = P2S_BUF(b, in_number[m]);
 	lane->loc_acc = P2S_BUF(a, own_number[m]);
 	lane->bytes = mine < theirs ? mine : theirs;
+	lane->kernels = run->gpu[a].info[kind].module != 0 && run->gpu[b].info[kind].module != 0;
 	return p2s_run_way(run, a, b)->map[m] == P2S_MAP_READY && lane->bytes >= P2S_MIB && p2s_lane_alive(lane);
 }
 

@@ -16,6 +16,7 @@ struct p2s_lane {
 	uint32_t win_own; /* the same memory as its owner names it */
 	uint32_t loc_acc; /* local memory of the accessor */
 	uint64_t bytes;
+	int kernels; /* both have them; else only copy engines can be tested */
 };
 
 #define P2S_SPANS 16
@@ -55,6 +56,11 @@ enum p2s_engine {
 static inline int p2s_engine_reads(enum p2s_engine e)
 {
 	return e >= P2S_BY_LOAD;
+}
+
+static inline int p2s_lane_can(const struct p2s_lane *lane, enum p2s_engine by)
+{
+	return lane->kernels || by == P2S_BY_CE_WRITE || by == P2S_BY_CE_WRITE_PEER || by == P2S_BY_CE_READ || by == P2S_BY_CE_READ_PEER;
 }
 
 /* 1 if the mapping can be used a>b and both GPUs still take part. */

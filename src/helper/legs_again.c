@@ -71,6 +71,7 @@ static int make(struct p2s_trial *t, struct p2s_lane *lane, struct handle *h)
 int p2s_step_again(struct p2s_trial *t)
 {
 	static const enum p2s_engine engines[] = {P2S_BY_STORE, P2S_BY_LOAD, P2S_BY_CE_WRITE, P2S_BY_CE_READ};
+	const size_t first = t->lane->kernels ? 0 : 2;
 	const struct p2s_lane *whole = t->lane;
 	struct p2s_lane lane = *whole;
 	/* The second handle is the one that gets what the first gave back. */
@@ -86,8 +87,8 @@ int p2s_step_again(struct p2s_trial *t)
 		struct handle h = {0};
 
 		if (make(t, &lane, &h))
-			for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
-				if (!p2s_step_transfer(t, engines[i], 0, MOVED, 0, MOVED, i == 0))
+			for (size_t i = first; i < sizeof engines / sizeof engines[0]; i++)
+				if (!p2s_step_transfer(t, engines[i], 0, MOVED, 0, MOVED, i == first))
 					break;
 		if (h.taken)
 			p2s_chan_release(lane.run, lane.acc, lane.win_acc);

@@ -197,7 +197,7 @@ static void name_mirror(struct p2s_trial *t, uint64_t seed, uint64_t off, uint64
 	                               .seed2 = seed};
 	struct p2s_op_answer answer;
 
-	if (!p2s_lane_alive(lane))
+	if (!lane->kernels || !p2s_lane_alive(lane))
 		return;
 	if (p2s_chan_call(lane->run, lane->acc, &load, &answer) != P2S_RC_OK ||
 	    p2s_chan_call(lane->run, lane->acc, &check, &answer) != P2S_RC_OK || answer.bad_words != 0)
@@ -212,25 +212,32 @@ static void name_mirror(struct p2s_trial *t, uint64_t seed, uint64_t off, uint64
 		snprintf(t->out.note, sizeof t->out.note, "the bytes came after the store was reported done");
 }
 
-/* One warp stores. look_around: also when the store arrived, memory that it was not meant for is looked at. Returns 1 if clean.
- */
+static int32_t first_leg(const struct p2s_lane *lane)
+{
+	return lane->kernels ? P2PSAFE_LEG_SM_STORE : P2PSAFE_LEG_CE_WRITE;
+}
+
+/* One warp stores; without kernels the copy engine writes. look_around: also when the bytes arrived, memory that they were not meant
+ * for is looked at. Returns 1 if clean. */
 static int first_store(const struct p2s_lane *lane, int look_around)
 {
+	int copied = !lane->kernels;
 	struct p2s_trial t;
 	uint64_t seed;
 	struct p2s_expect e;
 	int stored;
 
-	p2s_trial_begin(&t, lane, P2PSAFE_LEG_SM_STORE);
+	p2s_trial_begin(&t, lane, first_leg(lane));
 	t.quiet = 1;
 	seed = p2s_trial_seed(&t);
 	stored = p2s_step_fill(&t, lane->own, lane->win_own, 0, AREA, t.poison) &&
-	         p2s_step_move(&t, P2S_BY_STORE, FIRST_OFF, FIRST_BYTES, seed);
+	         (!copied || p2s_step_fill(&t, lane->acc, lane->loc_acc, FIRST_OFF, FIRST_BYTES, seed)) &&
+	         p2s_step_move(&t, copied ? P2S_BY_CE_WRITE : P2S_BY_STORE, FIRST_OFF, FIRST_BYTES, seed);
 	p2s_trial_expect(&t, seed, FIRST_OFF, FIRST_BYTES, 1, &e);
 	if (stored && p2s_step_check(&t, lane->own, lane->win_own, 0, AREA, &e)) {
 		if (look_around)
-			canaries_well(&t, 0);
-	} else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t, 0)) {
+			canaries_well(&t, copied);
+	} else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t, copied)) {
 		name_mirror(&t, seed, FIRST_OFF, FIRST_BYTES);
 	}
 	return p2s_trial_end(&t);
@@ -268,10 +275,13 @@ static int whole_contact(const struct p2s_lane *lane)
 		/* One message more, to name the damage: does a flag come through at all? */
 		if ((fault ||
 		     p2s_run_way(run, lane->a, lane->b)->verdict[P2PSAFE_LEG_SM_STORE][lane->m] == P2PSAFE_VERDICT_CORRUPT) &&
-		    p2s_run_may_start(run) && p2s_lane_alive(lane))
+		    lane->kernels && p2s_run_may_start(run) && p2s_lane_alive(lane))
 			p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, P2S_MESSAGE_ONE);
 		return 0;
 	}
+	if (!lane->kernels)
+		return small_leg(lane, P2PSAFE_LEG_CE_WRITE, P2S_BY_CE_WRITE, SECOND_BYTES) &&
+		       small_leg(lane, P2PSAFE_LEG_CE_READ, P2S_BY_CE_READ, SECOND_BYTES);
 	return small_leg(lane, P2PSAFE_LEG_SM_STORE, P2S_BY_STORE, SECOND_BYTES) &&
 	       p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, P2S_MESSAGE_QUIET) && !fault_logged(lane) &&
 	       small_leg(lane, P2PSAFE_LEG_CE_WRITE, P2S_BY_CE_WRITE, SECOND_BYTES) &&
@@ -293,7 +303,7 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 
 		if (!p2s_lane_open(run, a, b, m, &lane) || !p2s_run_may_start(run))
 			continue;
-		int go = done ? P2S_RISK_GO : p2s_link_risk(run, a, b, P2PSAFE_LEG_SM_STORE);
+		int go = done ? P2S_RISK_GO : p2s_link_risk(run, a, b, first_leg(&lane));
 		if (go != P2S_RISK_GO) {
 			if (go == P2S_RISK_STOP && p2s_run_may_start(run)) /* else it was only too late */
 				atomic_store(&run->stopped, 1);

@@ -10,7 +10,7 @@
 #include "helper/legs_both.h"
 
 #define SLICE_MAX (32 * P2S_MIB)
-#define SLICE_SIM (2 * P2S_MIB)
+#define SLICE_SMALL (2 * P2S_MIB) /* where the host does the work: simulated, or without kernels */
 #define HOST_BYTES P2S_MIB
 #define LEAST_PASSES 2
 #define MOST_PASSES 2000
@@ -148,6 +148,7 @@ static void under_load(struct p2s_run *run, uint32_t a, uint32_t b)
 static int open_lanes(struct load *l)
 {
 	uint64_t least = UINT64_MAX;
+	int small = p2s_both_slow(l->run);
 	int any = 0;
 
 	for (uint32_t i = 0; i < l->n * l->n; i++) {
@@ -162,13 +163,14 @@ static int open_lanes(struct load *l)
 			continue;
 		p2s_trial_begin(&l->trial[i], &l->lane[i], P2PSAFE_LEG_LOAD);
 		least = l->lane[i].bytes < least ? l->lane[i].bytes : least;
+		small |= !l->lane[i].kernels;
 		any = 1;
 	}
 	if (!any)
 		return 0;
 	l->slice = least / l->n / (64 * P2S_KIB) * (64 * P2S_KIB);
-	if (l->slice > (p2s_both_slow(l->run) ? SLICE_SIM : SLICE_MAX))
-		l->slice = p2s_both_slow(l->run) ? SLICE_SIM : SLICE_MAX;
+	if (l->slice > (small ? SLICE_SMALL : SLICE_MAX))
+		l->slice = small ? SLICE_SMALL : SLICE_MAX;
 	return l->slice > 0;
 }
 

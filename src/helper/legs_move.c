@@ -112,8 +112,10 @@ static int sizes_leg(const struct p2s_lane *lane, uint64_t cap)
 	struct p2s_trial t;
 
 	p2s_trial_begin(&t, lane, P2PSAFE_LEG_SIZES);
+	if (!lane->kernels)
+		snprintf(t.out.note, sizeof t.out.note, "by copies only: test kernels are not loaded");
 	for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
-		if (!small_sizes(&t, engines[i], quick))
+		if (p2s_lane_can(lane, engines[i]) && !small_sizes(&t, engines[i], quick))
 			return p2s_trial_end(&t);
 	for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
 		uint64_t odd = 64 * P2S_KIB + 1;
@@ -161,18 +163,22 @@ static int remap(struct p2s_trial *t)
 /* The same memory again and again without poison: whoever keeps an old copy anywhere shows the epoch before. */
 static int stale_leg(const struct p2s_lane *lane)
 {
-	static const enum p2s_engine engines[] = {P2S_BY_STORE, P2S_BY_CE_WRITE, P2S_BY_LOAD, P2S_BY_CE_READ};
+	static const enum p2s_engine engines[] = {P2S_BY_STORE, P2S_BY_LOAD, P2S_BY_CE_WRITE, P2S_BY_CE_READ};
+	const size_t count = sizeof engines / sizeof engines[0];
+	const size_t first = lane->kernels ? 0 : 2;
 	struct p2s_trial t;
 	int rounds = 3;
 
 	p2s_trial_begin(&t, lane, P2PSAFE_LEG_STALE);
-	for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
+	if (!lane->kernels)
+		snprintf(t.out.note, sizeof t.out.note, "by copies only: test kernels are not loaded");
+	for (size_t i = first; i < count; i++)
 		for (int round = 0; round < rounds; round++)
-			if (!p2s_step_transfer(&t, engines[i], 0, STALE_BYTES, 0, STALE_BYTES, i == 0 && round == 0))
+			if (!p2s_step_transfer(&t, engines[i], 0, STALE_BYTES, 0, STALE_BYTES, i == first && round == 0))
 				return p2s_trial_end(&t);
 	for (int again = 0; lane->m != P2S_M_PEER && again < 2; again++) {
-		if (!remap(&t) || !p2s_step_transfer(&t, P2S_BY_STORE, 0, STALE_BYTES, 0, STALE_BYTES, 0) ||
-		    !p2s_step_transfer(&t, P2S_BY_LOAD, 0, STALE_BYTES, 0, STALE_BYTES, 0))
+		if (!remap(&t) || !p2s_step_transfer(&t, engines[first], 0, STALE_BYTES, 0, STALE_BYTES, 0) ||
+		    !p2s_step_transfer(&t, engines[first + 1], 0, STALE_BYTES, 0, STALE_BYTES, 0))
 			break;
 	}
 	if (!t.over)
@@ -202,7 +208,7 @@ static void bulk_lane(const struct p2s_lane *lane)
 			sizes_leg(lane, cap);
 		else if (legs[i].leg == P2PSAFE_LEG_STALE)
 			stale_leg(lane);
-		else
+		else if (p2s_lane_can(lane, legs[i].engines[0]))
 			bulk_leg(lane, legs[i].leg, legs[i].engines, legs[i].count, cap);
 	}
 }

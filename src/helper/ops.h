@@ -33,8 +33,9 @@ enum {
 	P2S_OP_CAN_ACCESS,   /* text: address of the owner. value: bit 0 cuDeviceCanAccessPeer, bit 1 access supported, bit 2
 	                        native atomics (cuDeviceGetP2PAttribute) */
 	P2S_OP_RELEASE,      /* buf: frees or unmaps it */
-	P2S_OP_FILL,         /* buf, off, len, seed: p2s_fill */
-	P2S_OP_CHECK,        /* buf, off, len (region, multiples of 8), in_off, in_len, seed, seed2 (outside): p2s_check */
+	P2S_OP_FILL,         /* buf, off, len, seed: p2s_fill. Without kernels the GPU's own memory is filled by its copy engine */
+	P2S_OP_CHECK,        /* buf, off, len (region, multiples of 8), in_off, in_len, seed, seed2 (outside): p2s_check; without
+	                        kernels the GPU's copy engine brings the bytes to the host, where they are compared */
 	P2S_OP_LOAD,         /* buf (local dst), buf2 (peer src), off, len, mode: p2s_load */
 	P2S_OP_COPY,         /* buf (dst), off, buf2 (src), off2, len, mode P2S_COPY_*: on this channel's stream */
 	P2S_OP_PEEK,         /* buf, off, len <= 1024: bytes through cuMemcpyDtoHAsync into pinned memory: `samples` */

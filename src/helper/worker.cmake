@@ -32,7 +32,7 @@ add_custom_command(OUTPUT ${cubins_c}
 
 find_package(Threads REQUIRED)
 add_library(p2psafe_worker OBJECT
-  buffers.c channel.c channel_init.c channel_measure.c channel_mem.c channel_module.c channel_move.c channel_stage.c channel_wait.c
+  buffers.c channel.c channel_init.c channel_host.c channel_measure.c channel_mem.c channel_module.c channel_move.c channel_stage.c channel_wait.c
   cuda_loader.c near.c ops.c worker.c ${kernels_c} ${measure_c} ${cubins_c})
 target_include_directories(p2psafe_worker PUBLIC
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib)

@@ -132,11 +132,92 @@ static void a_mapping_that_fails_is_no_refusal(void **state)
 	}
 }
 
+static const int32_t copy_legs[] = {P2PSAFE_LEG_CE_WRITE, P2PSAFE_LEG_CE_READ, P2PSAFE_LEG_SIZES, P2PSAFE_LEG_STALE};
+
+/* No compiler in the container: what copy engines do is tested all the same, and nothing else is claimed. */
+static void without_kernels_copies_are_proven_and_nothing_else(void **state)
+{
+	static const char *const none[] = {", \"jit\": false", ", \"jit\": false"};
+	static const char *const one[] = {"", ", \"jit\": false", ""};
+
+	(void)state;
+	for (int32_t level = P2PSAFE_LEVEL_QUICK; level <= P2PSAFE_LEVEL_THOROUGH; level++) {
+		play_odd(2, none, "", level, 0);
+		assert_int_equal(p.done.status, P2S_DONE_COMPLETE);
+		assert_true(play_has_fact(&p, "KERNELS_NOT_LOADED"));
+		assert_false(play_has_fact(&p, "GPU_INIT_FAILED"));
+		assert_int_equal(p.staged[0].verdict, P2PSAFE_VERDICT_OK);
+		for (uint32_t a = 0; a < 2; a++) {
+			for (size_t i = 0; i < COUNT(copy_legs); i++)
+				verdict_is(a, 1 - a, copy_legs[i], PEER, P2PSAFE_VERDICT_OK);
+			verdict_is(a, 1 - a, P2PSAFE_LEG_SM_STORE, PEER, P2PSAFE_VERDICT_UNTESTED);
+			for (size_t k = 0; k < p.leg_count; k++)
+				if (p.legs[k].leg != P2PSAFE_LEG_LOAD && p.legs[k].verdict == P2PSAFE_VERDICT_OK)
+					assert_true(p.legs[k].leg == copy_legs[0] || p.legs[k].leg == copy_legs[1] || p.legs[k].leg == copy_legs[2] ||
+					            p.legs[k].leg == copy_legs[3]);
+			assert_non_null(strstr(play_leg(&p, a, 1 - a, P2PSAFE_LEG_SIZES, PEER)->note, "by copies only"));
+		}
+		assert_true(play_leg(&p, 0, 1, P2PSAFE_LEG_CE_WRITE, PEER)->bytes >= UINT64_C(1) << 20);
+		play_free(&p);
+	}
+	play_odd(3, one, "", P2PSAFE_LEVEL_QUICK, 0);
+	all_legs_are(0, 2, CUMEM, P2PSAFE_VERDICT_OK);
+	for (size_t i = 0; i < COUNT(copy_legs); i++) {
+		verdict_is(0, 1, copy_legs[i], PEER, P2PSAFE_VERDICT_OK);
+		verdict_is(1, 2, copy_legs[i], PEER, P2PSAFE_VERDICT_OK);
+	}
+	verdict_is(0, 1, P2PSAFE_LEG_SM_STORE, PEER, P2PSAFE_VERDICT_UNTESTED);
+	verdict_is(1, 0, P2PSAFE_LEG_MP_PUSH, PEER, 0);
+	play_free(&p);
+}
+
+/* Whatever a copy does wrong is seen and named as well as with kernels. */
+static void without_kernels_every_damage_is_named(void **state)
+{
+	static const char *const gpus[] = {", \"jit\": false", ", \"jit\": false", ", \"jit\": false"};
+	static const struct {
+		const char *effect;
+		int32_t damage;
+	} list[] = {{"\"drop\"", P2PSAFE_DAMAGE_DROPPED},
+	            {"\"zeros\"", P2PSAFE_DAMAGE_ZEROS},
+	            {"\"ones\"", P2PSAFE_DAMAGE_ONES},
+	            {"\"nan\"", P2PSAFE_DAMAGE_NAN},
+	            {"\"mirror\"", P2PSAFE_DAMAGE_DROPPED},
+	            {"\"shift\", \"shift\": 3072", P2PSAFE_DAMAGE_SHIFTED},
+	            {"\"bit_flip\", \"bits\": \"0x0000002000000000\"", P2PSAFE_DAMAGE_BIT_ERROR},
+	            {"\"torn\"", P2PSAFE_DAMAGE_TORN},
+	            {"\"misdirect\", \"target\": \"0000:30:00.0\"", P2PSAFE_DAMAGE_MISDIRECTED}};
+	static const char *const ops[] = {"ce_write", "ce_read"};
+
+	(void)state;
+	for (size_t k = 0; k < COUNT(ops); k++) {
+		for (size_t i = 0; i < COUNT(list); i++) {
+			int32_t leg = k == 0 ? P2PSAFE_LEG_CE_WRITE : P2PSAFE_LEG_CE_READ;
+			char fault[300];
+
+			if (k == 1 && (strstr(list[i].effect, "mirror") != NULL || strstr(list[i].effect, "misdirect") != NULL))
+				continue; /* of stores only */
+			snprintf(fault, sizeof fault,
+			         "{\"src\": \"0000:10:00.0\", \"dst\": \"0000:20:00.0\", \"op\": \"%s\", \"mapping\": \"peer\", "
+			         "\"effect\": %s}", ops[k], list[i].effect);
+			play_odd(3, gpus, fault, P2PSAFE_LEVEL_QUICK, P2PSAFE_FLAG_KEEP_GOING);
+			verdict_is(0, 1, leg, PEER, P2PSAFE_VERDICT_CORRUPT);
+			if (play_leg(&p, 0, 1, leg, PEER)->damage != list[i].damage)
+				play_dump(&p);
+			assert_int_equal(play_leg(&p, 0, 1, leg, PEER)->damage, list[i].damage);
+			verdict_is(1, 0, leg, PEER, P2PSAFE_VERDICT_OK);
+			play_free(&p);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_mapping_that_one_gpu_refuses_is_whole_the_other_way),
 		cmocka_unit_test(a_mapping_that_fails_is_no_refusal),
+		cmocka_unit_test(without_kernels_copies_are_proven_and_nothing_else),
+		cmocka_unit_test(without_kernels_every_damage_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
