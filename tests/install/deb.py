@@ -23,6 +23,7 @@ ACCEPTED = {
     "bogus-mail-host": "the address is the packager's: -DP2PSAFE_MAINTAINER",
     "bogus-mail-host-in-debian-changelog": "the same address",
     "maintscript-calls-ldconfig": "CPack writes these scripts; the effect is that of the trigger",
+    "pkg-config-unavailable-for-cross-compilation": "a build for another prefix than /usr has no folder per architecture",
     "sharedobject-in-library-directory-missing-soname": "a plugin: NCCL opens it by its file's name, nothing links it",
 }
 
