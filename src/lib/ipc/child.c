@@ -130,20 +130,20 @@ int p2s_child_start(const char *path, pid_t *pid, int *pidfd, int *sock)
 	return 0;
 }
 
-static int32_t deaf(const struct p2s_reaper *r)
+int32_t p2s_child_deaf(const struct p2s_reaper *r)
 {
 	return r->deaf_until_ns != 0 && p2s_now_ns() < r->deaf_until_ns;
 }
 
 void p2s_child_kill_group(const struct p2s_reaper *r, pid_t pid)
 {
-	if (pid > 1 && !deaf(r))
+	if (pid > 1 && !p2s_child_deaf(r))
 		kill(-pid, SIGKILL);
 }
 
 void p2s_child_kill(const struct p2s_reaper *r, int pidfd)
 {
-	if (pidfd >= 0 && !deaf(r))
+	if (pidfd >= 0 && !p2s_child_deaf(r))
 		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
 }
 

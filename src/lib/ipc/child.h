@@ -18,6 +18,8 @@ struct p2s_reaper {
 	uint64_t deaf_until_ns; /* CLOCK_BOOTTIME; 0: kills are delivered at once */
 };
 
+/* 1 while kills are not delivered: a child that the conductor gave up on counts as alive, whatever became of it. */
+int32_t p2s_child_deaf(const struct p2s_reaper *r);
 /* Sends SIGKILL to the group of pid. */
 void p2s_child_kill_group(const struct p2s_reaper *r, pid_t pid);
 /* Sends SIGKILL to one process, by pidfd where there is one. Without a pidfd a bare pid that is not our child is left alone:

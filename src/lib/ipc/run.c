@@ -25,6 +25,7 @@ struct worker {
 	uint32_t pid;
 	int pidfd;
 	int gone;
+	int left; /* the conductor could not end it */
 	char role[32];
 };
 
@@ -87,8 +88,12 @@ static int32_t on_worker_gone(struct run *r, const struct p2s_lib_worker_gone *i
 {
 	struct worker *w = worker_of(r, in->pid);
 
-	if (w == NULL || in->left)
-		return 1; /* what was left is judged at the end, with our own eyes */
+	if (w == NULL)
+		return 1;
+	if (in->left) {
+		w->left = 1;
+		return 1; /* judged at the end, with our own eyes */
+	}
 	w->gone = 1;
 	if (w->pidfd >= 0)
 		close(w->pidfd);
@@ -320,7 +325,7 @@ static void clean_up(struct run *r)
 		if (w->gone)
 			continue;
 		/* Without a pidfd nothing can be said about a grandchild whose parent is gone. */
-		if (w->pidfd >= 0 && !p2s_child_gone(w->pidfd, soft) &&
+		if (w->pidfd >= 0 && ((w->left && p2s_child_deaf(&r->reaper)) || !p2s_child_gone(w->pidfd, soft)) &&
 		    !left_behind(r, w->pid, w->role, "did not end after SIGKILL"))
 			r->oom = 1;
 		if (w->pidfd >= 0)
