@@ -562,14 +562,15 @@ P2PSAFE_API void p2psafe_string_free(char *string);
  * GPUs a mask shows. Without a veto nothing is written and an earlier file of this library is removed: then they test themselves. */
 
 #define P2PSAFE_CACHES_FORCE UINT64_C(1)       /* also replace a file that this library did not write */
-#define P2PSAFE_CACHES_ENVIRONMENT UINT64_C(2) /* what is NULL below is CUDA_VISIBLE_DEVICES, VLLM_CACHE_ROOT, XDG_CACHE_HOME and HOME */
+#define P2PSAFE_CACHES_ENVIRONMENT UINT64_C(2) /* what is NULL below is CUDA_VISIBLE_DEVICES, VLLM_CACHE_ROOT, SGLANG_CACHE_DIR,
+                                                  XDG_CACHE_HOME and HOME */
 #define P2PSAFE_CACHES_PROMOTE UINT64_C(4)     /* write "true" where every pair of the group was proven and measured faster than staging */
 
 /* Since 1.0. */
 struct p2psafe_caches {
 	size_t size;
 	uint64_t flags;      /* P2PSAFE_CACHES_* */
-	const char *visible; /* CUDA_VISIBLE_DEVICES of the server, letter for letter; NULL: not set */
+	const char *visible; /* CUDA_VISIBLE_DEVICES of the server, letter for letter (or vLLM's --device-ids); NULL: not set */
 	const char *home;    /* HOME of the server; then no other folder is used. A simulated report needs it */
 };
 /* Makes these files say what the report says; report NULL: the veto. A file appears or changes as a whole. *out (may be NULL): what

@@ -159,7 +159,8 @@ static int check_values(const struct cli_args *args)
 		cli_say("option --soak needs --level thorough");
 		return CLI_EXIT_USAGE;
 	}
-	if (args->value[CLI_OPTION_WRITE_CACHES] == NULL && (args->value[CLI_OPTION_FORCE] != NULL || args->value[CLI_OPTION_HOME] != NULL)) {
+	if (args->value[CLI_OPTION_WRITE_CACHES] == NULL &&
+	    (args->value[CLI_OPTION_FORCE] != NULL || args->value[CLI_OPTION_HOME] != NULL)) {
 		cli_say("options --force and --home need --write-caches");
 		return CLI_EXIT_USAGE;
 	}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`env` and `run` with --write-caches: files of vLLM and SGLang, exit codes, and that a simulated answer stays where it was told to be.
+"""`env` and `run` with --write-caches: files of vLLM and SGLang, exit codes, and that a simulated answer stays where it was
+told to be.
 
 usage: test_caches.py PATH_OF_P2PSAFE
 """
@@ -29,8 +30,10 @@ class Caches(unittest.TestCase):
         (pathlib.Path(scratch.name) / "cache").mkdir(mode=0o700)
 
     def call(self, *words, mask="0,1"):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("P2PSAFE_", "CUDA_", "NCCL_", "XDG_", "VLLM_"))}
-        environment.update({"HOME": str(self.own), "P2PSAFE_CACHE": str(self.home.parent / "cache"), "CUDA_VISIBLE_DEVICES": mask})
+        ours = ("P2PSAFE_", "CUDA_", "NCCL_", "XDG_", "VLLM_", "SGLANG_")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+        environment.update({"HOME": str(self.own), "P2PSAFE_CACHE": str(self.home.parent / "cache"),
+                            "CUDA_VISIBLE_DEVICES": mask})
         done = subprocess.run([PROGRAM, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
                               env=environment, timeout=120)
         return done.returncode, done.stdout, done.stderr

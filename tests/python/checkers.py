@@ -39,7 +39,7 @@ def vllm(environment, devices):
 
 
 def sglang(environment, devices):
-    return Checker(expand(environment, "~/.cache/sglang"), environment, devices)
+    return Checker(expand(environment, environment.get("SGLANG_CACHE_DIR", "~/.cache/sglang")), environment, devices)
 
 
 BOTH = {"vllm": vllm, "sglang": sglang}

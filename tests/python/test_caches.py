@@ -180,7 +180,7 @@ class Caches(LibraryTest):
             ({"HOME": home, "XDG_CACHE_HOME": home + "/xdg"}, home + "/xdg/vllm"),
             ({"HOME": home, "XDG_CACHE_HOME": "~/x"}, home + "/x/vllm"),
             ({"HOME": home, "XDG_CACHE_HOME": home + "/xdg", "VLLM_CACHE_ROOT": home + "/root"}, home + "/root"),
-            ({"HOME": home, "VLLM_CACHE_ROOT": "~/root"}, home + "/root"),
+            ({"HOME": home, "VLLM_CACHE_ROOT": "~/root", "SGLANG_CACHE_DIR": home + "/sgl"}, home + "/root"),
             ({"HOME": home, "VLLM_CACHE_ROOT": "root"}, None),
             ({"HOME": home, "XDG_CACHE_HOME": ""}, None),
             ({}, None),
@@ -199,6 +199,8 @@ class Caches(LibraryTest):
                 continue
             self.assertIn(lines[0][1], ("written", "same"), environment)
             self.assertEqual(lines[0][2], folder + "/gpu_p2p_access_cache_for_4,6.json")
+            other = environment.get("SGLANG_CACHE_DIR", home + "/.cache/sglang")
+            self.assertEqual(lines[1][2], other + "/gpu_p2p_access_cache_for_4,6.json")
             checker = vllm(dict(environment, CUDA_VISIBLE_DEVICES="4,6"), 2)
             self.assertEqual(checker.path, lines[0][2])
             self.assertIs(checker.access(0, 1), False)

@@ -148,7 +148,8 @@ class Functions(LibraryTest):
         caches = sized(_abi.Caches)
         text = ctypes.c_void_p()
         err = new_error()
-        self.assertEqual(lib.p2psafe_report_write_caches(report, ctypes.byref(_abi.Caches()), None, ctypes.byref(err)), _abi.E_SIZE)
+        none = _abi.Caches()
+        self.assertEqual(lib.p2psafe_report_write_caches(report, ctypes.byref(none), None, ctypes.byref(err)), _abi.E_SIZE)
         caches.flags = 1 << 40
         self.assertEqual(lib.p2psafe_report_write_caches(report, ctypes.byref(caches), None, None), _abi.E_NEWER)
         caches.flags = 0

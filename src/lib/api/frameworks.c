@@ -49,7 +49,8 @@ static void read_environment(struct p2s_cache_environment *env)
 		env->visible = secure_getenv("CUDA_VISIBLE_DEVICES");
 	if (env->home != NULL)
 		return;
-	env->vllm_cache_root = secure_getenv("VLLM_CACHE_ROOT");
+	for (int f = 0; f < P2S_FRAMEWORKS; f++)
+		env->root[f] = secure_getenv(p2s_framework_variable((enum p2s_framework)f));
 	env->xdg_cache_home = secure_getenv("XDG_CACHE_HOME");
 	env->home = secure_getenv("HOME");
 }

@@ -33,6 +33,11 @@ const char *p2s_framework_name(enum p2s_framework f)
 	return frameworks[f].name;
 }
 
+const char *p2s_framework_variable(enum p2s_framework f)
+{
+	return frameworks[f].variable;
+}
+
 const char *p2s_cache_state_name(enum p2s_cache_state state)
 {
 	return states[state];
@@ -91,8 +96,8 @@ static int32_t find_dir(enum p2s_framework f, const struct p2s_cache_environment
 {
 	char text[1024];
 
-	if (frameworks[f].variable != NULL && env->vllm_cache_root != NULL)
-		return expand(dir, cap, env->vllm_cache_root, env->home, out);
+	if (env->root[f] != NULL)
+		return expand(dir, cap, env->root[f], env->home, out);
 	if (frameworks[f].below_cache != NULL && env->xdg_cache_home != NULL)
 		snprintf(text, sizeof text, "%.1000s%s", env->xdg_cache_home,
 		         frameworks[f].below_cache + (env->xdg_cache_home[0] == '\0')); /* empty is set: the folder is then relative */
@@ -221,8 +226,8 @@ static int32_t appear(int dir, const char *part, const char *name)
 	return renameat2(dir, part, dir, name, RENAME_NOREPLACE) == 0; /* a file system without links */
 }
 
-/* A whole file under a name of its own, then at once under the right one. replace 0: only if nobody was first. Returns 1, 0 with
- * errno. */
+/* A whole file under a name of its own, then at once under the right one. replace 0: only if nobody was first. Returns 1, or 0
+ * with errno. */
 static int32_t publish(int dir, const char *name, const char *text, int32_t replace)
 {
 	char part[64];

@@ -31,7 +31,7 @@ enum p2s_cache_state {
 /* Strings of the environment that the folders and the key come from; NULL: not set. */
 struct p2s_cache_environment {
 	const char *visible; /* CUDA_VISIBLE_DEVICES */
-	const char *vllm_cache_root;
+	const char *root[P2S_FRAMEWORKS]; /* p2s_framework_variable() */
 	const char *xdg_cache_home;
 	const char *home;
 };
@@ -43,13 +43,14 @@ struct p2s_cache_result {
 };
 
 const char *p2s_framework_name(enum p2s_framework f);
+const char *p2s_framework_variable(enum p2s_framework f);
 const char *p2s_cache_state_name(enum p2s_cache_state state);
 /* 1 if the state means that the framework does not hear what it must. */
 int32_t p2s_cache_unheard(enum p2s_cache_state state);
 /* Number of devices that a mask names at most: its entries. */
 size_t p2s_cache_mask_entries(const char *visible);
-/* Makes the file of f say the answer for that mask; gpus: devices without a mask, 0 unknown. force: also over a file of somebody
- * else. Nothing else is touched; whoever reads sees the old file or the new one. */
+/* Makes the file of f say the answer for that mask; gpus: devices without a mask, 0 unknown. force: also over a file of
+ * somebody else. Nothing else is touched; whoever reads sees the old file or the new one. */
 void p2s_cache_put(enum p2s_framework f, const struct p2s_cache_environment *env, size_t gpus, enum p2s_cache_answer answer,
                    int32_t force, struct p2s_cache_result *out);
 
