@@ -12,10 +12,10 @@
 #include "helper/klog_source.h"
 #include "helper/legs.h"
 
-#define SCAN_NS (50 * P2S_MS)   /* for what was logged since boot, in a test */
+#define SCAN_NS (250 * P2S_MS)  /* for what was logged since boot, in a test: while workers start, which takes longer */
 #define PROBE_NS (20 * P2S_MS)  /* likewise in a probe, which has 50 ms for everything */
 #define RECHECK_NS P2S_SEC      /* likewise where the log's newest lines are what is asked for */
-#define SCAN_BYTES (2 * P2S_MIB)
+#define SCAN_BYTES (16 * P2S_MIB) /* as much as kernels are built to keep, and more */
 #define SCAN_LEAST (P2S_MIB / 4) /* read whatever the time: a slow machine's log is no emptier; a few ms on a fast one */
 #define DRAIN_RECORDS 4096      /* of one drain: a storm must not hold up a step */
 #define LATE_NS (200 * P2S_MS)  /* after the last step: the kernel's fault handlers are threads */

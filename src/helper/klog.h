@@ -7,8 +7,8 @@
 
 struct p2s_run;
 
-/* Opens the log and reads what was logged since boot, in a thread of its own: 256 KiB of it, and more if 50 ms allow. Without
- * memory or a thread the log stays unread. */
+/* Opens the log and reads what was logged since boot, in a thread of its own: 256 KiB of it, and more if 250 ms
+ * (in a probe 20) allow. Without memory or a thread the log stays unread. */
 void p2s_klog_start(struct p2s_run *run);
 /* Waits for that thread. */
 void p2s_klog_join(struct p2s_run *run);

@@ -566,10 +566,28 @@ static void grave_errors_are_known(void **state)
 	}
 }
 
+/* Numbers that are no bits of a register, whatever the log says, change nothing. */
+static void bits_have_a_range(void **state)
+{
+	static const struct {
+		const char *text;
+		int32_t fits;
+		uint64_t flags;
+	} rows[] = {{"[ 5] SDES", 1, 1u << 5}, {"[31] x", 1, UINT64_C(1) << 31}, {"[32] x", 0, 0}, {"[96] CmpltTO", 0, 0}, {"[] x", 0, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct p2s_log_event e = {0};
+
+		assert_int_equal(p2s_log_shape("[{b}] *", rows[i].text, &e), rows[i].fits);
+		assert_true(e.flags == rows[i].flags);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_sample_is_understood), cmocka_unit_test(every_kind_has_a_sample),
+		cmocka_unit_test(bits_have_a_range), cmocka_unit_test(every_sample_is_understood), cmocka_unit_test(every_kind_has_a_sample),
 		cmocka_unit_test(other_lines_are_left_alone), cmocka_unit_test(lines_are_joined), cmocka_unit_test(waiting_ends),
 		cmocka_unit_test(records_are_split),          cmocka_unit_test(hostile_records_do_no_harm), cmocka_unit_test(names_are_left_out),
 		cmocka_unit_test(addresses_find_their_owner), cmocka_unit_test(flags_are_decoded), cmocka_unit_test(grave_errors_are_known),

@@ -87,7 +87,8 @@ static const char *take_token(char token, const char *p, struct p2s_log_event *e
 		while (*p == ' ')
 			p++;
 		p = take_decimal(p, 31, &n);
-		e->flags |= UINT64_C(1) << n;
+		if (p != NULL)
+			e->flags |= UINT64_C(1) << n;
 		return p;
 	case 'x':
 		p = take_decimal(p, 999999, &n);
