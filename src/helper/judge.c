@@ -55,6 +55,23 @@ static int is_mix(uint64_t found, uint64_t one, uint64_t other)
 	return from_one >= 2 && from_other >= 2;
 }
 
+/* How many bytes are still what they were before, where all others are as they should be; -1: some byte is neither. */
+static int kept_bytes(uint64_t found, uint64_t want, uint64_t before)
+{
+	int kept = 0;
+
+	for (unsigned i = 0; i < 64; i += 8) {
+		uint8_t f = (uint8_t)(found >> i);
+
+		if (f == (uint8_t)(want >> i))
+			continue;
+		if (f != (uint8_t)(before >> i))
+			return -1;
+		kept++;
+	}
+	return kept;
+}
+
 static int bits(uint64_t x)
 {
 	int n = 0;
@@ -103,7 +120,7 @@ int32_t p2s_judge_name(const struct p2s_expect *e, uint64_t off, uint64_t found)
 	if (mask == UINT64_MAX && bits(found ^ want) <= 3)
 		return P2PSAFE_DAMAGE_BIT_ERROR;
 	if (guard_ok && mask != 0) {
-		if (e->has_before && found == before)
+		if (e->has_before && (found == before || (mask != UINT64_MAX && kept_bytes(found, want, before) >= 2)))
 			return P2PSAFE_DAMAGE_DROPPED;
 		if ((found & mask) == 0)
 			return P2PSAFE_DAMAGE_ZEROS;

@@ -41,6 +41,9 @@ void p2s_message_under_load(struct p2s_both *x);
  * window. Begin, one or both forms, end. */
 int p2s_tear_begin(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, struct p2s_both *x);
 void p2s_tear_form(struct p2s_both *x, int pull, uint32_t iters);
+/* Many words, at the end of the window. Damage counts; a reader that was too slow to see both patterns takes nothing back from
+ * what the form with few words showed. */
+void p2s_tear_wide(struct p2s_both *x, int pull, uint32_t iters);
 void p2s_tear_line(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs); /* 128 bytes, told only */
 /* legs_flag.c */
 void p2s_leg_ce_flag(struct p2s_run *run, uint32_t a, uint32_t b, int m);

@@ -261,6 +261,11 @@ static int may_go_on(struct p2s_run *run, uint32_t a, uint32_t b)
 	return p2s_run_may_start(run) && !atomic_load(&run->gpu[a].out) && !atomic_load(&run->gpu[b].out);
 }
 
+static uint32_t wide_iters(const struct p2s_run *run)
+{
+	return p2s_both_slow(run) ? 4 : run->ask.level == P2PSAFE_LEVEL_QUICK ? 50 : 200;
+}
+
 /* The second form of tearing, and the verdict over both: what was only looked at from one side is not OK. */
 static void finish_tearing(struct p2s_run *run, uint32_t a, uint32_t b, unsigned posted, uint32_t iters, struct p2s_both *tear)
 {
@@ -271,6 +276,7 @@ static void finish_tearing(struct p2s_run *run, uint32_t a, uint32_t b, unsigned
 			p2s_trial_judged(&tear->trial[i], &half);
 	if (p2s_both_going(tear) != 0)
 		p2s_tear_form(tear, 1, iters);
+	p2s_tear_wide(tear, 1, wide_iters(run));
 	p2s_both_end(tear);
 }
 
@@ -288,6 +294,8 @@ static void order_mapping(struct p2s_run *run, uint32_t a, uint32_t b, int m, un
 		tearing = p2s_tear_begin(run, a, b, m, dirs, &tear);
 	if (tearing)
 		p2s_tear_form(&tear, 0, iters);
+	if (tearing)
+		p2s_tear_wide(&tear, 0, wide_iters(run));
 	for (unsigned i = 0; i < 2; i++) {
 		uint32_t src = i == 0 ? a : b;
 		uint32_t dst = i == 0 ? b : a;

@@ -6,6 +6,9 @@
 #include "helper/legs_both.h"
 
 #define TEAR_WORDS 64u
+#define TEAR_WIDE 16384u /* 128 KiB: what goes wrong only in large transfers, or here and there */
+#define TEAR_ALIGN 4096          /* above the words of each form and their end mark */
+#define TEAR_WIDE_ALIGN (256 * P2S_KIB)
 #define LINE_WORDS 64u /* four lines, one store instruction of a warp */
 #define ATTEMPTS 3
 
@@ -14,52 +17,100 @@ int p2s_tear_begin(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned 
 	return p2s_both_open(run, a, b, m, dirs, P2PSAFE_LEG_TEARING_8, x);
 }
 
-/* One run of the kernels. Returns directions whose reader saw only one of the patterns: that proved nothing. */
-static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last)
+/* Runs the kernels over that many words from off on. Returns 1 if they ran. */
+static int tear_run(struct p2s_both *x, int pull, uint32_t words, uint64_t off, uint32_t iters, uint64_t seed[2])
 {
-	uint64_t len = (TEAR_WORDS + 1) * 8;
-	uint64_t seed_a, seed_b;
-	unsigned powerless = 0;
 
 	p2s_both_rekey(x);
-	seed_a = p2s_seed(x->trial[0].key, x->lane[0].a, x->lane[0].b, P2PSAFE_LEG_TEARING_8, 1);
-	seed_b = p2s_seed(x->trial[0].key, x->lane[0].a, x->lane[0].b, P2PSAFE_LEG_TEARING_8, 2);
+	for (uint32_t i = 0; i < 2; i++)
+		seed[i] = p2s_seed(x->trial[0].key, x->lane[0].a, x->lane[0].b, P2PSAFE_LEG_TEARING_8, i + 1);
 	memset(x->duo.req, 0, sizeof x->duo.req);
 	for (int i = 0; i < 2; i++) {
 		struct p2s_op_request *writer = &x->duo.req[pull ? 1 - i : i];
 		struct p2s_op_request *reader = &x->duo.req[pull ? i : 1 - i];
 
-		x->trial[i].poison = seed_a ^ seed_b ^ P2S_TEAR_POISON;
+		x->trial[i].poison = seed[0] ^ seed[1] ^ P2S_TEAR_POISON;
 		x->duo.req[i].op = P2S_OP_TEAR;
-		x->duo.req[i].words = TEAR_WORDS;
+		x->duo.req[i].off = x->duo.req[i].off2 = off;
+		x->duo.req[i].words = words;
 		x->duo.req[i].rounds = iters;
-		x->duo.req[i].seed = seed_a;
-		x->duo.req[i].seed2 = seed_b;
+		x->duo.req[i].seed = seed[0];
+		x->duo.req[i].seed2 = seed[1];
 		if (!(p2s_both_going(x) & 1u << i))
 			continue;
 		writer->buf = pull ? x->lane[i].win_own : x->lane[i].win_acc;
 		reader->buf2 = pull ? x->lane[i].win_acc : x->lane[i].win_own;
 	}
-	if (!p2s_both_poison(x, 0, len) || !p2s_both_run(x))
+	/* The kernel counts words from off on: as off is a multiple of a power of two above all of them, this seed makes the fill agree. */
+	for (int i = 0; i < 2; i++)
+		if ((x->dirs & 1u << i) && !p2s_step_fill(&x->trial[i], x->lane[i].own, x->lane[i].win_own, off, ((uint64_t)words + 1) * 8,
+		                                          x->trial[i].poison ^ off / 8))
+			return 0;
+	return p2s_both_run(x);
+}
+
+/* What the reader of direction i saw. Returns its status. */
+static uint64_t tear_judge(const struct p2s_both *x, int i, int pull, const uint64_t seed[2], struct p2s_judgement *j)
+{
+	struct p2s_role_result writer, reader;
+
+	p2s_duo_role(&x->duo.answer[pull ? 1 - i : i], 0, &writer);
+	p2s_duo_role(&x->duo.answer[pull ? i : 1 - i], 1, &reader);
+	p2s_judge_tear(seed[0], seed[1], &writer, &reader, j);
+	return reader.status;
+}
+
+static void tear_count(struct p2s_both *x, int i, uint32_t words, uint64_t off, uint32_t iters)
+{
+	x->trial[i].out.rounds += iters;
+	x->trial[i].out.bytes += (uint64_t)iters * words * 8;
+	p2s_trial_cover(&x->trial[i], off, ((uint64_t)words + 1) * 8);
+}
+
+/* Few words often. Returns directions whose reader saw only one of the patterns: that proved nothing. */
+static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last)
+{
+	/* Loads look at another place than stores: somewhere inside. */
+	uint64_t off = pull ? x->lane[0].bytes / 2 / TEAR_ALIGN * TEAR_ALIGN : 0;
+	unsigned powerless = 0;
+	uint64_t seed[2];
+
+	if (!tear_run(x, pull, TEAR_WORDS, off, iters, seed))
 		return 0;
 	for (int i = 0; i < 2; i++) {
-		struct p2s_role_result writer, reader;
 		struct p2s_judgement j;
+		uint64_t status;
 
 		if (!(p2s_both_going(x) & 1u << i))
 			continue;
-		p2s_duo_role(&x->duo.answer[pull ? 1 - i : i], 0, &writer);
-		p2s_duo_role(&x->duo.answer[pull ? i : 1 - i], 1, &reader);
-		p2s_judge_tear(seed_a, seed_b, &writer, &reader, &j);
-		x->trial[i].out.rounds += iters;
-		x->trial[i].out.bytes += (uint64_t)iters * TEAR_WORDS * 8;
-		p2s_trial_cover(&x->trial[i], 0, len);
-		if (j.verdict == P2PSAFE_VERDICT_UNTESTED && reader.status == P2S_ROLE_DONE && !last)
+		status = tear_judge(x, i, pull, seed, &j);
+		tear_count(x, i, TEAR_WORDS, off, iters);
+		if (j.verdict == P2PSAFE_VERDICT_UNTESTED && status == P2S_ROLE_DONE && !last)
 			powerless |= 1u << i;
 		else
 			p2s_trial_judged(&x->trial[i], &j);
 	}
 	return powerless;
+}
+
+void p2s_tear_wide(struct p2s_both *x, int pull, uint32_t iters)
+{
+	uint64_t off = (x->lane[0].bytes / TEAR_WIDE_ALIGN - 1) * TEAR_WIDE_ALIGN;
+	uint64_t seed[2];
+
+	if (p2s_both_going(x) == 0 || !tear_run(x, pull, TEAR_WIDE, off, iters, seed))
+		return;
+	for (int i = 0; i < 2; i++) {
+		struct p2s_judgement j;
+
+		if (!(p2s_both_going(x) & 1u << i))
+			continue;
+		tear_judge(x, i, pull, seed, &j);
+		if (j.verdict == P2PSAFE_VERDICT_CORRUPT)
+			p2s_trial_judged(&x->trial[i], &j);
+		else if (j.verdict == P2PSAFE_VERDICT_OK)
+			tear_count(x, i, TEAR_WIDE, off, iters);
+	}
 }
 
 void p2s_tear_form(struct p2s_both *x, int pull, uint32_t iters)

@@ -163,6 +163,8 @@ static int check_fault(const struct sim_fault *f, const char *where, struct sim_
 		return sim_fail(e, where, "effect log and kmsg_delay_ms need kmsg");
 	if (f->effect == SIM_MISDIRECT && f->target == SIM_ANY)
 		return sim_fail(e, where, "misdirect needs a target");
+	if (f->effect == SIM_MISDIRECT && f->target == f->dst && !f->shift)
+		return sim_fail(e, where, "misdirect to the same place of the same GPU");
 	if (f->effect == SIM_SHIFT && !f->shift)
 		return sim_fail(e, where, "effect shift needs shift");
 	if (f->shift % 8)

@@ -109,6 +109,13 @@ def rows():
             says="arrived 24576 bytes before its place"),
         Row("4096 bytes off is no lost address bit", fault("ce_write", "shift", shift=4096, min_bytes=65536), "ce_write", damage="shifted",
             says="4096 bytes behind its place"),
+        # Halves of words that come later: elsewhere than at the start, only where much is stored, here and there, tiny copies.
+        Row("torn stores behind the first page", fault("sm_store", "torn", **{"from": 4096}), "tearing_8", damage="torn", ci=True),
+        Row("torn stores of 64 KiB and more", fault("sm_store", "torn", min_bytes=65536), "tearing_8", damage="torn"),
+        Row("torn loads of 64 KiB and more", fault("sm_load", "torn", min_bytes=65536), "tearing_8", damage="torn"),
+        Row("one torn load in a thousand", fault("sm_load", "torn", rate=1000), "tearing_8", damage="torn"),
+        Row("torn reads of 8 bytes and less", fault("ce_read", "torn", max_bytes=8), "sizes", damage={"torn", "dropped"}),
+        Row("torn copies of 8 bytes and less", fault("ce_write", "torn", max_bytes=8), {"sizes", "ce_flag"}, damage={"torn", "dropped"}),
         Row("under load", fault("ce_write", "zeros", min_active=1), {"ce_flag", "ce_write", "load", "sizes", "stale"}, damage={"zeros", "unknown"}),
     ]
     # 6. Errors, at once and late; crashes; what never comes back; a lost GPU.

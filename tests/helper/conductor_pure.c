@@ -206,6 +206,9 @@ static void borders_are_judged_by_the_byte(void **state)
 	assert_int_equal(p2s_judge_name(&e, 256, guard), P2PSAFE_DAMAGE_DROPPED);
 	assert_int_equal(p2s_judge_name(&e, 256, guard & ~UINT64_C(0x0000ffffffffff00)), P2PSAFE_DAMAGE_ZEROS);
 	assert_int_equal(p2s_judge_name(&e, 256, want), P2PSAFE_DAMAGE_NONE);
+	/* Only the first bytes of a small transfer came. */
+	assert_int_equal(p2s_judge_name(&e, 256, (want & UINT64_C(0x0000000000ffffff)) | (guard & ~UINT64_C(0x0000000000ffffff))),
+	                 P2PSAFE_DAMAGE_DROPPED);
 	/* A write that spilled over its end. */
 	assert_int_not_equal(p2s_judge_name(&e, 264, p2s_word(e.want.seed, 33)), P2PSAFE_DAMAGE_NONE);
 }

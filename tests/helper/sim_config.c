@@ -108,6 +108,11 @@ static void test_refused(void **state)
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"drop\", \"from\": 9, \"to\": 8}]"),
 		"to must be above from");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"misdirect\"}]"), "needs a target");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"misdirect\", \"dst\": \"02:00.0\", "
+	                  "\"target\": \"02:00.0\"}]"),
+		"the same place of the same GPU");
+	assert_true(load(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"misdirect\", \"dst\": \"02:00.0\", "
+	                           "\"target\": \"02:00.0\", \"shift\": 65536}]")));
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"enable\", \"effect\": \"drop\"}]"), "can only fail");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"alias\"}]"), "bit belongs to alias");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"drop\", \"bit\": 12}]"), "bit belongs to alias");
