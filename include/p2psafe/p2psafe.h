@@ -217,7 +217,13 @@ struct p2psafe_error {
 #define P2PSAFE_SETTING_YAML 5
 #define P2PSAFE_SETTING_ADVICE 6
 
-/* Text forms of the settings that p2psafe_report_env() writes. */
+/* Who must have the same value of a setting. */
+#define P2PSAFE_SCOPE_UNKNOWN 0
+#define P2PSAFE_SCOPE_NODE 1 /* one process, or all of one machine */
+#define P2PSAFE_SCOPE_JOB 2  /* every rank of a job, on all of its machines: see p2psafe_merge() */
+
+/* Text forms of the settings that p2psafe_report_env() writes: commands of a POSIX shell, docker run --env-file, systemd's
+ * EnvironmentFile=, items of a Kubernetes container's env, nccl.conf, JSON, a drop-in of a systemd unit. */
 #define P2PSAFE_FORMAT_UNKNOWN 0
 #define P2PSAFE_FORMAT_SHELL 1
 #define P2PSAFE_FORMAT_DOCKER 2
@@ -225,6 +231,7 @@ struct p2psafe_error {
 #define P2PSAFE_FORMAT_KUBERNETES 4
 #define P2PSAFE_FORMAT_NCCL_CONF 5
 #define P2PSAFE_FORMAT_JSON 6
+#define P2PSAFE_FORMAT_SYSTEMD_UNIT 7
 
 P2PSAFE_API const char *p2psafe_verdict_name(int32_t verdict);       /* "OK", "CORRUPT", ... Since 1.0. */
 P2PSAFE_API const char *p2psafe_transport_name(int32_t transport);   /* "NVLINK", "HOST_STAGED", ... Since 1.0. */
@@ -239,6 +246,7 @@ P2PSAFE_API const char *p2psafe_iommu_name(int32_t state);           /* "none", 
 P2PSAFE_API const char *p2psafe_severity_name(int32_t severity);     /* "info", "danger", ... Since 1.0. */
 P2PSAFE_API const char *p2psafe_confidence_name(int32_t confidence); /* "low", "high", ... Since 1.0. */
 P2PSAFE_API const char *p2psafe_setting_kind_name(int32_t kind);     /* "env", "unset", ... Since 1.0. */
+P2PSAFE_API const char *p2psafe_scope_name(int32_t scope);            /* "node", "job". Since 1.0. */
 P2PSAFE_API const char *p2psafe_format_name(int32_t format);         /* "shell", "nccl-conf", ... Since 1.0. */
 P2PSAFE_API int32_t p2psafe_consumer_from_name(const char *name);    /* 0 for NULL or unknown. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_level_from_name(const char *name);       /* 0 for NULL or unknown. Since 1.0. */
@@ -351,6 +359,8 @@ struct p2psafe_setting {
 	const char *name;  /* variable, argument or file name */
 	const char *value; /* value; "" for unset and arguments without one */
 	const char *why;   /* one sentence */
+	int32_t scope;            /* P2PSAFE_SCOPE_* */
+	int32_t gives_permission; /* 1: only with PROMOTE; 0: it takes permission away, so it wins over what a user had set */
 };
 /* Number of settings; 0 for NULL. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_setting_count(const p2psafe_report *report);

@@ -54,8 +54,7 @@ static int load_report(struct cli_veto *v, const p2psafe_report *report)
 		struct p2psafe_setting s = {.size = sizeof(s)};
 		if (p2psafe_report_setting(report, i, &s) != P2PSAFE_OK)
 			return 0;
-		int known = s.consumer > 0 && s.consumer <= P2PSAFE_CONSUMER_MULTICAST;
-		if (!add(v, &s, !known || v->denied[s.consumer]))
+		if (!add(v, &s, !s.gives_permission))
 			return 0;
 	}
 	return 1;
@@ -129,7 +128,8 @@ int cli_veto_apply(const struct cli_veto *v)
 		const struct cli_setting *s = &v->settings[i];
 		if (!s->applied)
 			continue;
-		if (s->kind == P2PSAFE_SETTING_ENV && setenv(s->name, s->value, s->veto) != 0)
+		if (s->kind == P2PSAFE_SETTING_ENV && !cli_veto_is_stricter(s->name, getenv(s->name), s->value) &&
+		    setenv(s->name, s->value, s->veto) != 0)
 			return 0;
 		if (s->kind == P2PSAFE_SETTING_UNSET && s->veto && unsetenv(s->name) != 0)
 			return 0;

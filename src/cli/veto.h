@@ -25,6 +25,8 @@ struct cli_veto {
  * gives no veto. Free in both cases. */
 int cli_veto_load(struct cli_veto *v, const p2psafe_report *report);
 void cli_veto_free(struct cli_veto *v);
+/* stricter.c: 1 if the user's own value takes away as much as ours, and more. */
+int cli_veto_is_stricter(const char *name, const char *user, const char *ours);
 /* Changes this process's environment. Returns 1, or 0 when out of memory. */
 int cli_veto_apply(const struct cli_veto *v);
 /* Tells on stderr which vetoes no environment can enforce: what a person must do, unless CMD's arguments already hold it.

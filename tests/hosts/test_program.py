@@ -250,7 +250,7 @@ class Terminal(Program):
 
 class Settings(Program):
     def test_env_formats(self):
-        for name in ("shell", "docker", "systemd", "kubernetes", "nccl-conf", "json"):
+        for name in ("shell", "docker", "systemd", "systemd-unit", "kubernetes", "nccl-conf", "json"):
             code, out, err = self.run_program("--host", FOUNDING, "env", "--format", name)
             self.assertEqual(code, 0, name)
             self.assertIn("NCCL_P2P_DISABLE", out, name)
@@ -290,6 +290,24 @@ class Settings(Program):
         _, out, _ = self.run_program("--host", HEALTHY, "run", "/usr/bin/env", **mine)
         for name, value in mine.items():
             self.assertIn(f"{name}={value}\n", out)
+
+    def test_what_the_user_took_away_stays(self):
+        host = HOSTS / "x-far-pairs"
+        self.assertEqual(self.run_program("--host", host, "test", "--keep-going", "--level", "quick", "--no-measure")[0], 1)
+        for user, left in (("LOC", "LOC"), ("NVL", "NVL"), ("1", "1"), ("PHB", "PXB"), ("9", "PXB"), ("x", "PXB"), ("", "PXB")):
+            _, out, _ = self.run_program("--host", host, "run", "--level", "quick", "env", NCCL_P2P_LEVEL=user)
+            self.assertIn(f"NCCL_P2P_LEVEL={left}\n", out)
+            self.assertNotIn("NCCL_P2P_DISABLE", out)
+        _, out, _ = self.run_program("--host", host, "run", "--level", "quick", "env", NCCL_P2P_DISABLE="1")
+        self.assertIn("NCCL_P2P_DISABLE=1\n", out)
+        for other in ({"NCCL_TOPO_FILE": "/t.xml"}, {"NCCL_TOPO_FILE": ""}, {"NCCL_CONF_FILE": "conf"}):
+            _, out, _ = self.run_program("--host", host, "run", "--level", "quick", "env", **other)
+            self.assertIn("NCCL_P2P_DISABLE=1\n", out, other)
+            self.assertNotIn("NCCL_P2P_LEVEL", out, other)
+        host = HOSTS / "x-torn-lines"
+        for user, left in (("Simple", "Simple"), ("^LL128", "^LL128"), ("LL,LL128", "^LL128"), ("broadcast:LL", "^LL128")):
+            _, out, _ = self.run_program("--host", host, "run", "--level", "quick", "env", NCCL_PROTO=user)
+            self.assertIn(f"NCCL_PROTO={left}\n", out)
 
     def test_require_enforced(self):
         words = ["--host", FOUNDING, "run", "--require-enforced", "--", "echo", "started"]

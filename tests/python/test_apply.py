@@ -104,8 +104,8 @@ class Apply(LibraryTest):
         nccl = Word("nccl_p2p", p2psafe.CONSUMER_NCCL_P2P)
         env, unset = Word("env", p2psafe.SETTING_ENV), Word("unset", p2psafe.SETTING_UNSET)
         permits = [
-            Setting(nccl, env, "NCCL_P2P_LEVEL", "SYS", True, "measured"),
-            Setting(nccl, unset, "NCCL_P2P_DISABLE", "", True, "measured"),
+            Setting(nccl, env, "NCCL_P2P_LEVEL", "SYS", True, "measured", gives_permission=True),
+            Setting(nccl, unset, "NCCL_P2P_DISABLE", "", True, "measured", gives_permission=True),
         ]
         restricts = [Setting(nccl, env, "NCCL_PROTO", "^LL128", True, "16-byte words tear")]
         with mock.patch.object(type(report), "settings", new_callable=mock.PropertyMock, return_value=permits + restricts):
@@ -113,6 +113,29 @@ class Apply(LibraryTest):
             applied, _ = apply_quietly(report, environ)
         self.assertEqual(environ, {"NCCL_P2P_DISABLE": "1", "NCCL_PROTO": "^LL128"})
         self.assertEqual(applied.skipped, tuple(permits))
+
+
+    def test_what_the_user_took_away_stays(self):
+        far = self.cache()
+        host = common.HOSTS / "x-far-pairs"
+        p2psafe.test(host_dir=host, cache_dir=far, **quick(keep_going=True))
+        for user, left in (("NVL", "NVL"), ("0", "0"), ("SYS", "PXB"), ("nonsense", "PXB"), ("", "PXB"), (None, "PXB"), ("4", "PXB")):
+            environ = {} if user is None else {"NCCL_P2P_LEVEL": user}
+            # whether NCCL finds its topology itself is known only where the environment may be read
+            with mock.patch.dict(os.environ, {"HOME": str(self.folder)}):
+                apply_quietly(None, environ, host_dir=host, cache_dir=far, level="quick")
+            self.assertEqual(environ["NCCL_P2P_LEVEL"], left, user)
+            self.assertNotIn("NCCL_P2P_DISABLE", environ)
+            self.assertEqual(environ["NCCL_WIN_ENABLE"], "0")
+        environ = {}
+        apply_quietly(None, environ, environment=False, host_dir=host, cache_dir=far, level="quick")
+        self.assertEqual(environ["NCCL_P2P_DISABLE"], "1")
+        torn = self.decide(common.HOSTS / "x-torn-lines")
+        for user, left in (("Simple", "Simple"), ("LL,Simple", "LL,Simple"), ("^LL128,LL", "^LL128,LL"), ("LL128", "^LL128"),
+                           ("^LL", "^LL128"), ("allreduce:LL128", "^LL128"), (None, "^LL128")):
+            environ = {} if user is None else {"NCCL_PROTO": user}
+            apply_quietly(torn, environ)
+            self.assertEqual(environ, {"NCCL_PROTO": left})
 
 
 class TooLate(LibraryTest):

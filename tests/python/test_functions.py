@@ -133,7 +133,7 @@ class Functions(LibraryTest):
             self.assertFalse(null.value)
         self.assertEqual(lib.p2psafe_cache_clear(None, None, ctypes.byref(err)), _abi.E_INVALID)
         # no report: the full veto, in every format
-        for number in range(_abi.FORMAT_SHELL, _abi.FORMAT_JSON + 1):
+        for number in range(_abi.FORMAT_SHELL, _abi.FORMAT_SYSTEMD_UNIT + 1):
             text = ctypes.c_void_p()
             self.assertEqual(lib.p2psafe_report_env(None, number, ctypes.byref(text), ctypes.byref(err)), 0)
             self.assertIn(b"NCCL_P2P_DISABLE", ctypes.string_at(text.value))

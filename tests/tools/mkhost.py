@@ -148,7 +148,7 @@ def config_space(dev, size):
         struct.pack_into("<HH", c, 0x2C, dev["sub_vendor"], dev["sub_device"])
     c[0x34] = 0x60
     clique = dev.get("clique")
-    pcie_capability(c, 0x60, 4 if bridge else 0, dev["gen"], 16, 0xC8 if clique is not None else 0)
+    pcie_capability(c, 0x60, dev.get("port_type", 4) if bridge else 0, dev["gen"], 16, 0xC8 if clique is not None else 0)
     if clique is not None:
         c[0xC8:0xD0] = bytes([0x09, 0, 8]) + b"P2P" + bytes([clique << 3, 0])
     acs = dev.get("acs")
@@ -223,10 +223,11 @@ def gpu_device(gpu):
 
 
 def bridge_regions(below):
-    """The windows that hold the BARs of the device below."""
+    """The windows that hold the BARs of the devices below."""
     out = {}
     for index, high in ((14, False), (15, True)):
-        held = [(start, start + size) for start, size, _ in below.values() if size and (start >> 32 != 0) == high]
+        held = [(start, start + size) for one in below for start, size, _ in one.values()
+                if size and (start >> 32 != 0) == high]
         if held:
             start = min(h[0] for h in held) & ~0xFFFFF
             out[index] = (start, (max(h[1] for h in held) + 0xFFFFF & ~0xFFFFF) - start, WINDOW64 if high else WINDOW32)
@@ -237,21 +238,31 @@ def bus_of(bdf):
     return int(bdf.split(":")[-2], 16)
 
 
+def bridges_of(gpu):
+    """Root port, then upstream and downstream port of each switch on the way to the GPU."""
+    if gpu.get("port") is None:
+        return []
+    return [gpu["port"]] + list(gpu.get("switch", ()))
+
+
 def add_gpu(tree, host, gpu):
     bdf = gpu["bdf"]
-    port = gpu.get("port")
-    if port:
-        path = "root/sys/devices/pci%s/%s" % (port.rsplit(":", 1)[0], port)
+    chain = bridges_of(gpu)
+    path = "root/sys/devices/pci" + (chain[0] if chain else bdf).rsplit(":", 1)[0]
+    for k, bridge in enumerate(chain):
+        path += "/" + bridge
+        below = [g for g in host["gpus"] if bridge in bridges_of(g)]
+        if below[0]["bdf"] != bdf:
+            continue  # was made for the first GPU below it
         dev = dict(vendor=host["port_id"][0], device=host["port_id"][1], node=gpu["node"], gen=gpu["gen"], bridge=True,
-                   bus=bus_of(port), secondary=bus_of(bdf), driver="pcieport", acs=gpu.get("acs", host["acs"]),
-                   regions=bridge_regions(gpu_device(gpu)["regions"]))
+                   bus=bus_of(bridge), secondary=bus_of(chain[k + 1] if k + 1 < len(chain) else bdf), driver="pcieport",
+                   port_type=4 if k == 0 else 5 if k % 2 else 6, acs=gpu.get("acs", host["acs"]),
+                   regions=bridge_regions([gpu_device(g)["regions"] for g in below]))
         dev["class"] = 0x060400
         if gpu.get("group") is not None:
-            dev.update(group=gpu["group"] + 100, group_type=gpu.get("group_type", host["group_type"]))
-        add_device(tree, host, path, port, dev)
-        path += "/" + bdf
-    else:
-        path = "root/sys/devices/pci%s/%s" % (bdf.rsplit(":", 1)[0], bdf)
+            dev.update(group=gpu["group"] + 100 * (k + 1), group_type=gpu.get("group_type", host["group_type"]))
+        add_device(tree, host, path, bridge, dev)
+    path += "/" + bdf
     add_device(tree, host, path, bdf, gpu_device(gpu))
     if gpu["driver"] != "nvidia":
         return

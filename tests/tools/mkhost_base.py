@@ -44,6 +44,17 @@ def pcie_gpus(bdfs, ports=None, **more):
     return out
 
 
+def switched(switches, **more):
+    """GPUs behind switches: (root port, upstream port, downstream ports, GPUs) of each; one NUMA node per switch."""
+    out = []
+    for node, (port, up, downs, bdfs) in enumerate(switches):
+        for down, bdf in zip(downs, bdfs):
+            n = len(out)
+            out.append(gpu(bdf, n, (0x20000000000 + n * 0x1000000000, 64 << 30), port=port, switch=(up, down), node=node,
+                           group=20 + n, **more))
+    return out
+
+
 def small(description, faults, count=2, **more):
     """A minimal two-GPU PCIe host with one kind of fault."""
     bdfs = ["0000:41:00.0", "0000:61:00.0", "0000:81:00.0"][:count]

@@ -7,6 +7,8 @@ import mkhost_founding
 import mkhost_reported
 from mkhost_base import *
 
+FAR_LEFT, FAR_RIGHT = ("0000:43:00.0", "0000:44:00.0"), ("0000:83:00.0", "0000:84:00.0")
+
 HOSTS = {
     "ok-2xh200-nvlink": dict(
         description="Two H200 over 18 NVLinks each, passed to a KVM guest without an IOMMU; everything works.",
@@ -73,6 +75,21 @@ HOSTS = {
     "x-crash": small("The process dies inside the driver when it copies to a peer.", [{"op": "ce_write", "effect": "crash"}]),
     "x-staged-broken": small("Copies through host memory arrive damaged.",
                              [{"op": "staged", "effect": "zeros", "min_bytes": 4096}]),
+    "x-far-pairs": dict(
+        description="Two GPUs behind each of two switches: what crosses the root complex is lost, what stays below a switch is right.",
+        gpus=switched([("0000:40:01.1", "0000:41:00.0", ("0000:42:00.0", "0000:42:04.0"), ("0000:43:00.0", "0000:44:00.0")),
+                       ("0000:80:01.1", "0000:81:00.0", ("0000:82:00.0", "0000:82:04.0"), ("0000:83:00.0", "0000:84:00.0"))]),
+        iommu_units=["ivhd0", "ivhd1"], kmsg=["iommu: Default domain type: Passthrough"], nvml={"p2p_nvlink": "NS"},
+        faults=[{"src": a, "dst": b, "op": MOVING, "effect": "drop"} for a in FAR_LEFT for b in FAR_RIGHT] +
+               [{"src": b, "dst": a, "op": MOVING, "effect": "drop"} for a in FAR_LEFT for b in FAR_RIGHT],
+    ),
+    "x-torn-lines": dict(
+        description="Two H200 over NVLink whose lines of 128 bytes arrive in pieces of 32.",
+        gpus=[h200("0000:00:06.0", 0, 0x104002000000, 0x100000000000, 0x104000000000, uuid(6)),
+              h200("0000:00:07.0", 1, 0x104003000000, 0x108000000000, 0x104004000000, uuid(7))],
+        links={"default": {"kind": "nvlink", "bytes_per_s": 395000000000, "latency_ns": 800, "nvlinks": 18, "granularity": 32}},
+        kmsg=["booted"],
+    ),
     "m-flag-before-data": small("A deliberately wrong twin: the flag is published before the payload.", [],
         mutant="flag_before_data"),
     "m-no-fence": small("A deliberately wrong twin: no fence between payload and flag.", [], mutant="no_fence"),

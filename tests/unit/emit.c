@@ -91,8 +91,11 @@ static void text_forms(void **state)
 	} forms[] = {{P2PSAFE_FORMAT_SHELL, "export NCCL_P2P_DISABLE='1'\n", "export GGML_CUDA_P2P"},
 				 {P2PSAFE_FORMAT_SHELL, "unset GGML_CUDA_P2P\n", "GGML_CUDA_P2P="},
 				 {P2PSAFE_FORMAT_DOCKER, "NCCL_P2P_DISABLE=1\n", "GGML_CUDA_P2P="},
-				 {P2PSAFE_FORMAT_SYSTEMD, "Environment=\"NCCL_P2P_DISABLE=1\"\nEnvironment", "GGML_CUDA_P2P="},
-				 {P2PSAFE_FORMAT_SYSTEMD, "UnsetEnvironment=GGML_CUDA_P2P\n", "GGML_CUDA_P2P="},
+				 {P2PSAFE_FORMAT_SYSTEMD, "NCCL_P2P_DISABLE=1\n", "GGML_CUDA_P2P="},
+				 {P2PSAFE_FORMAT_SYSTEMD, "# this form removes no variable, make sure that it is not set: GGML_CUDA_P2P:", "Unset"},
+				 {P2PSAFE_FORMAT_DOCKER, "# this form removes no variable, make sure that it is not set: GGML_CUDA_P2P:", "unset G"},
+				 {P2PSAFE_FORMAT_SYSTEMD_UNIT, "[Service]\nEnvironment=\"NCCL_P2P_DISABLE=1\"\nEnvironment", "GGML_CUDA_P2P="},
+				 {P2PSAFE_FORMAT_SYSTEMD_UNIT, "UnsetEnvironment=GGML_CUDA_P2P\n", "GGML_CUDA_P2P="},
 				 {P2PSAFE_FORMAT_KUBERNETES, "- name: NCCL_P2P_DISABLE\n  value: \"1\"\n", "- name: GGML"},
 				 {P2PSAFE_FORMAT_NCCL_CONF, "NCCL_P2P_DISABLE=1\n", "VLLM"},
 				 {P2PSAFE_FORMAT_JSON, "\"NCCL_P2P_DISABLE\"", "promote"}};
@@ -110,25 +113,158 @@ static void text_forms(void **state)
 		free(text);
 	}
 	assert_null(p2s_emit_text(&m, 0));
-	assert_null(p2s_emit_text(&m, 7));
+	assert_null(p2s_emit_text(&m, 8));
 	p2s_model_free(&m);
 }
 
+/* One hostile value through every form, as the reader of that form must see it. */
 static void quoting(void **state)
 {
+	static const struct {
+		int32_t format;
+		const char *text;
+	} forms[] = {
+		{P2PSAFE_FORMAT_SHELL, "export A='x'\\''; rm -rf \"$HOME\" `%h` \\ z'\n"},
+		{P2PSAFE_FORMAT_DOCKER, "A=x'; rm -rf \"$HOME\" `%h` \\ z\n"},
+		{P2PSAFE_FORMAT_SYSTEMD, "A=\"x'; rm -rf \\\"\\$HOME\\\" \\`%h\\` \\\\ z\"\n"},
+		{P2PSAFE_FORMAT_SYSTEMD_UNIT, "[Service]\nEnvironment=\"A=x'; rm -rf \\\"$HOME\\\" `%%h` \\\\ z\"\n"},
+		{P2PSAFE_FORMAT_KUBERNETES, "- name: A\n  value: \"x'; rm -rf \\\"$$HOME\\\" `%h` \\\\ z\"\n"},
+		{P2PSAFE_FORMAT_NCCL_CONF, ""},
+	};
 	struct p2s_model m;
-	char *text;
 
 	(void)state;
 	p2s_model_init(&m);
-	p2s_model_add_setting(&m, P2PSAFE_CONSUMER_NCCL_P2P, P2PSAFE_SETTING_ENV, 1, "A", "x'; rm -rf \"$HOME\" %h", "w");
-	text = p2s_emit_text(&m, P2PSAFE_FORMAT_SHELL);
-	assert_string_equal(text, "export A='x'\\''; rm -rf \"$HOME\" %h'\n");
-	free(text);
-	text = p2s_emit_text(&m, P2PSAFE_FORMAT_SYSTEMD);
-	assert_string_equal(text, "[Service]\nEnvironment=\"A=x'; rm -rf \\\"$HOME\\\" %%h\"\n");
-	free(text);
+	p2s_model_add_setting(&m, P2PSAFE_CONSUMER_NCCL_P2P, P2PSAFE_SETTING_ENV, 1, "A", "x'; rm -rf \"$HOME\" `%h` \\ z", "w");
+	for (size_t i = 0; i < COUNT(forms); i++) {
+		char *text = p2s_emit_text(&m, forms[i].format);
+
+		assert_string_equal(text, forms[i].text);
+		free(text);
+	}
 	p2s_model_free(&m);
+}
+
+/* No value, name or reason can become a line of its own, in no form. */
+static void nothing_breaks_out(void **state)
+{
+	static const char *const names[] = {"NCCL_A", "NCCL_A\nLD_PRELOAD", "1A", "A B", "", "NCCL_A="};
+	static const char *const values[] = {"1\nLD_PRELOAD=/tmp/x.so", "1\rLD_PRELOAD=x", "\nunset PATH\n"};
+	static const int32_t kinds[] = {P2PSAFE_SETTING_ENV, P2PSAFE_SETTING_UNSET, P2PSAFE_SETTING_ADVICE, 99};
+
+	(void)state;
+	for (int32_t format = P2PSAFE_FORMAT_SHELL; format <= P2PSAFE_FORMAT_SYSTEMD_UNIT; format++) {
+		for (size_t n = 0; n < COUNT(names) * COUNT(values) * COUNT(kinds); n++) {
+			struct p2s_model m;
+			int in_quotes = 0;
+			char *text;
+
+			p2s_model_init(&m);
+			p2s_model_add_setting(&m, P2PSAFE_CONSUMER_NCCL_P2P, kinds[n % COUNT(kinds)], 1, names[n / COUNT(kinds) % COUNT(names)],
+			                      values[n / COUNT(kinds) / COUNT(names)], "why\nLD_PRELOAD=y");
+			text = p2s_emit_text(&m, format);
+			for (char *line = text; format != P2PSAFE_FORMAT_JSON && *line != '\0'; line += strcspn(line, "\n") + 1) {
+				if (!in_quotes && (strncmp(line, "LD_", 3) == 0 || strncmp(line, "unset P", 7) == 0))
+					fail_msg("format %d: %s", (int)format, text);
+				for (char *p = line; *p != '\0' && *p != '\n'; p++)
+					in_quotes ^= format == P2PSAFE_FORMAT_SHELL && line[0] != '#' && *p == '\'';
+			}
+			free(text);
+			p2s_model_free(&m);
+		}
+	}
+}
+
+/* Near pairs good, far ones not: a level where NCCL sees what we see, and never a farther one than NCCL takes by itself. */
+static void a_level_where_it_says_the_same(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 4, P2PSAFE_VERDICT_OK);
+	snprintf(m.virtualization, sizeof m.virtualization, "none");
+	for (int32_t i = 0; i < 4; i++)
+		m.gpus[i].facts.nvlinks_active = 0;
+	for (size_t i = 0; i < m.pair_count; i++) {
+		int32_t near = m.pairs[i].src / 2 == m.pairs[i].dst / 2;
+
+		m.pairs[i].path = m.pairs[i].nccl_path = near ? P2PSAFE_PATH_PIX : P2PSAFE_PATH_PHB;
+		if (!near)
+			unit_leg(&m, m.pairs[i].src, m.pairs[i].dst, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_IPC)->verdict = P2PSAFE_VERDICT_CORRUPT;
+	}
+	for (int step = 0; step < 8; step++) {
+		static const struct {
+			int32_t own, level;
+		} want[] = {{1, P2PSAFE_PATH_PXB}, {0, P2PSAFE_PATH_PXB}, {1, 0}, {1, 0}, {1, 0}, {1, P2PSAFE_PATH_PIX}, {1, 0}, {1, P2PSAFE_PATH_NVL}};
+		const struct p2s_setting *level;
+
+		m.own_topology = want[step].own;
+		snprintf(m.virtualization, sizeof m.virtualization, "%s", step == 2 ? "kvm" : "none"); /* a hypervisor shapes the tree */
+		m.gpus[3].facts.nvlinks_active = step == 3 ? P2S_UNREAD : 0;                             /* nobody told which links there are */
+		m.gpus[3].in_group = step != 4; /* a GPU that NCCL may use and nobody tested */
+		if (step >= 5)                  /* a far pair is nearer than the root complex */
+			p2s_model_pair(&m, 0, 2)->nccl_path = step == 5 ? P2PSAFE_PATH_PXB : step == 6 ? P2PSAFE_PATH_UNKNOWN : P2PSAFE_PATH_PIX;
+		if (step == 7)
+			p2s_model_pair(&m, 0, 1)->nccl_path = p2s_model_pair(&m, 1, 0)->nccl_path = P2PSAFE_PATH_NVL;
+		p2s_rules_judge(&m, NULL);
+		p2s_choose(&m);
+		p2s_emit_settings(&m, 0);
+		assert_int_equal(m.nccl_level, want[step].level);
+		level = setting(&m, "NCCL_P2P_LEVEL");
+		assert_int_equal(level != NULL, want[step].level != 0 && want[step].own);
+		assert_int_equal(setting(&m, "NCCL_P2P_DISABLE") != NULL, level == NULL);
+		assert_int_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].allowed, 0);
+		assert_non_null(setting(&m, "NCCL_WIN_ENABLE"));
+		if (level != NULL) {
+			char *text = p2s_emit_text(&m, P2PSAFE_FORMAT_DOCKER);
+
+			assert_string_equal(level->value, step == 0 ? "PXB" : step == 5 ? "PIX" : "NVL");
+			assert_string_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].enforced_by[0], "NCCL_P2P_LEVEL");
+			assert_non_null(strstr(text, "NCCL_P2P_DISABLE=1\n"));
+			assert_null(strstr(text, "NCCL_P2P_LEVEL"));
+			free(text);
+		}
+	}
+	p2s_model_free(&m);
+}
+
+/* Promotion: wanted, all proven, all measured faster; otherwise nothing. */
+static void permission_only_for_what_is_faster(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	for (int step = 0; step < 6; step++) {
+		unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+		for (size_t i = 0; i < m.pair_count; i++) {
+			m.pairs[i].path = m.pairs[i].nccl_path = P2PSAFE_PATH_SYS;
+			m.pairs[i].bandwidth.ce_write = m.pairs[i].bandwidth.sm_store = 25000000000;
+		}
+		m.staged[0].bandwidth.ce_write = 12000000000;
+		m.promote = step != 1;
+		if (step == 2)
+			m.pairs[1].bandwidth.ce_write = m.pairs[1].bandwidth.sm_store = 0; /* one way was not measured */
+		if (step == 3)
+			m.staged[0].bandwidth.ce_write = 0;
+		if (step == 4)
+			unit_leg(&m, 1, 0, P2PSAFE_LEG_CE_READ, P2PSAFE_MAPPING_PEER)->verdict = P2PSAFE_VERDICT_UNTESTED;
+		if (step == 5) { /* near enough for NCCL anyway */
+			m.pairs[0].nccl_path = P2PSAFE_PATH_NVL;
+			m.pairs[1].nccl_path = P2PSAFE_PATH_NVL;
+		}
+		p2s_rules_judge(&m, NULL);
+		p2s_choose(&m);
+		p2s_emit_settings(&m, 0);
+		assert_int_equal(setting(&m, "NCCL_P2P_LEVEL") != NULL, step == 0);
+		if (step == 0) {
+			assert_string_equal(setting(&m, "NCCL_P2P_LEVEL")->value, "SYS");
+			assert_int_equal(setting(&m, "NCCL_P2P_LEVEL")->gives, 1);
+			assert_int_equal(setting(&m, "GGML_CUDA_P2P")->gives, 1);
+		}
+		for (size_t i = 0; step != 0 && step != 5 && i < m.setting_count; i++)
+			assert_int_equal(m.settings[i].gives, 0);
+		p2s_model_free(&m);
+	}
 }
 
 /* Every number that can be measured, each another. */
@@ -375,6 +511,9 @@ int main(void)
 									   cmocka_unit_test(a_veto_never_permits),
 									   cmocka_unit_test(text_forms),
 									   cmocka_unit_test(quoting),
+									   cmocka_unit_test(nothing_breaks_out),
+									   cmocka_unit_test(a_level_where_it_says_the_same),
+									   cmocka_unit_test(permission_only_for_what_is_faster),
 									   cmocka_unit_test(there_and_back), cmocka_unit_test(kept_form), cmocka_unit_test(hostile_lines),
 									   cmocka_unit_test(hostile_reports)};
 

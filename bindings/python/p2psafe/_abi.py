@@ -75,6 +75,8 @@ class Setting(ctypes.Structure):
         ("name", c_char_p),
         ("value", c_char_p),
         ("why", c_char_p),
+        ("scope", c_int32),
+        ("gives_permission", c_int32),
     ]
 
 
@@ -283,6 +285,7 @@ PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "p2psafe_confidence_name": (c_char_p, [c_int32]),
     "p2psafe_setting_kind_name": (c_char_p, [c_int32]),
     "p2psafe_format_name": (c_char_p, [c_int32]),
+    "p2psafe_scope_name": (c_char_p, [c_int32]),
     "p2psafe_consumer_from_name": (c_int32, [c_char_p]),
     "p2psafe_level_from_name": (c_int32, [c_char_p]),
     "p2psafe_format_from_name": (c_int32, [c_char_p]),

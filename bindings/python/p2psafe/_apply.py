@@ -32,6 +32,7 @@ FULL_VETO: Dict[str, Optional[str]] = {
     "ENABLE_INTRA_NODE_COMM": None,
     "NCCL_NVLS_ENABLE": "0",
     "VLLM_SKIP_P2P_CHECK": "0",
+    "SGLANG_SKIP_P2P_CHECK": None,
     "GGML_CUDA_P2P": None,
     "EXLLAMA_NO_P2P_COPY": "1",
     "UNSLOTH_DISABLE_DC_P2P": "1",
@@ -81,12 +82,28 @@ def _refuse_if_late() -> None:
         )
 
 
-def _gives_permission(report: Report, setting: Setting) -> bool:
-    # A setting protects a consumer by denying it. One for a consumer that is allowed can only widen what it does,
-    # except NCCL_PROTO=^..., which takes a protocol away.
-    if setting.name == "NCCL_PROTO" and setting.value.startswith("^"):
+_LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")  # NCCL's path types, nearest first
+_NUMBERED = ("LOC", "PIX", "PXB", "PHB", "SYS")
+
+
+def _level(text: str) -> int:
+    """Place of NCCL's level; -1 for what NCCL ignores."""
+    if text[:1].isdigit():
+        text = _NUMBERED[int(text[0])] if len(text) == 1 and text <= "4" else "SYS"
+    return _LEVELS.index(text.upper()) if text.upper() in _LEVELS else -1
+
+
+def _is_stricter(name: str, user: Optional[str], ours: str) -> bool:
+    """True if the user's own value takes away as much as the veto's, and more."""
+    if not user:
         return False
-    return report.allows(setting.consumer.value)
+    if name == "NCCL_P2P_LEVEL":
+        return 0 <= _level(user) < _level(ours)
+    if name == "NCCL_PROTO" and ours == "^LL128":
+        inverted = user.startswith("^")
+        words = [word.upper() for word in user.lstrip("^").split(",")]
+        return all(word in ("LL", "LL128", "SIMPLE") for word in words) and ("LL128" in words) == inverted
+    return False
 
 
 def _full_veto(library: Optional[PathLike]) -> Dict[str, Optional[str]]:
@@ -149,13 +166,14 @@ def apply(
     skipped: Tuple[Setting, ...] = ()
     if report is not None:
         settings = report.settings
-        skipped = tuple(s for s in settings if _gives_permission(report, s))
+        skipped = tuple(s for s in settings if s.gives_permission)
         usable = [s for s in settings if s not in skipped and s.applied and s.kind in ("env", "unset")]
         unenforced = tuple(s for s in settings if s not in skipped and s not in usable)
         variables = _variables(usable)
     else:
         variables = _full_veto(library)
 
+    variables = {name: value for name, value in variables.items() if not _is_stricter(name, target.get(name), value or "")}
     for name, value in variables.items():
         if value is None:
             target.pop(name, None)

@@ -40,6 +40,8 @@ class Setting:
     value: str
     applied: bool  # apply() and `p2psafe run` set it; otherwise a person must
     why: str
+    scope: Word = Word("unknown", 0)  # job: the same on every node of a job; node: one process or machine
+    gives_permission: bool = False  # only with promote
 
 
 @dataclass(frozen=True)
@@ -274,7 +276,7 @@ class Report:
         return list(self._once("settings", self._read_settings))
 
     def env(self, format: str = "shell") -> str:
-        """The settings as text: shell, docker, systemd, kubernetes, nccl-conf or json."""
+        """The settings as text: shell, docker, systemd, systemd-unit, kubernetes, nccl-conf or json."""
         return env_text(self._lib, self._handle, format)
 
     def write_caches(
@@ -459,6 +461,8 @@ class Report:
                     value=decode(raw.value),
                     applied=raw.applied == 1,
                     why=decode(raw.why),
+                    scope=self._word("scope", raw.scope),
+                    gives_permission=raw.gives_permission != 0,
                 )
             )
         return tuple(found)

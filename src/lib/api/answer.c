@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/nccl_topology.h"
 #include "choose/choose.h"
 #include "emit/emit.h"
 #include "iommu/iommu.h"
@@ -205,6 +206,8 @@ int32_t p2s_answer_finish(struct p2s_session *s, struct p2s_model *m, const stru
 {
 	int32_t pass = (s->request.flags & P2PSAFE_FLAG_PASS_UNTESTED) != 0;
 
+	m->own_topology = p2s_nccl_own_topology(s);
+	m->promote = (s->request.flags & P2PSAFE_FLAG_PROMOTE) != 0;
 	if (!p2s_rules_judge(m, kept) || !p2s_choose(m))
 		return p2s_answer_oom(s);
 	/* A kept answer reads its findings back: what is missing here was looked at then. */

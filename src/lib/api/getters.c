@@ -75,6 +75,8 @@ P2PSAFE_API int32_t p2psafe_report_setting(const p2psafe_report *report, int32_t
 	own.name = s->name;
 	own.value = s->value;
 	own.why = s->why;
+	own.scope = s->scope;
+	own.gives_permission = s->gives;
 	return p2s_sized_out(out, &own, sizeof own);
 }
 
@@ -273,7 +275,7 @@ P2PSAFE_API int32_t p2psafe_report_env(const p2psafe_report *report, int32_t for
 
 	if (out != NULL)
 		*out = NULL;
-	if (out == NULL || format <= P2PSAFE_FORMAT_UNKNOWN || format > P2PSAFE_FORMAT_JSON) {
+	if (out == NULL || format <= P2PSAFE_FORMAT_UNKNOWN || format > P2PSAFE_FORMAT_SYSTEMD_UNIT) {
 		p2s_fault_set(&fault, P2PSAFE_E_INVALID, 0, out == NULL ? "out is NULL" : "format: %d; expected a P2PSAFE_FORMAT_*",
 		              (int)format);
 		return p2s_error_out(err, &fault);

@@ -27,6 +27,8 @@ struct lazy {
 	int32_t single_gpu;
 	int32_t nothing_tested;
 	int32_t pass_untested;
+	int32_t nccl_level;
+	int32_t own_topology;
 	int32_t allowed[P2S_CONSUMERS];
 	char *visible;
 	char *device_order;
@@ -84,6 +86,8 @@ static int32_t load(void *user, struct p2s_model *m)
 	regroup(l, m);
 	m->single_gpu = l->single_gpu;
 	m->nothing_tested = l->nothing_tested;
+	m->nccl_level = l->nccl_level;
+	m->own_topology = l->own_topology;
 	m->kept_hit = 1;
 	snprintf(m->kept_path, sizeof m->kept_path, "%.511s", l->path);
 	snprintf(m->kept_reason, sizeof m->kept_reason, "%s", l->reason);
@@ -118,6 +122,8 @@ static int32_t prepare_lazy(struct p2s_session *s, const struct p2s_record *r, c
 	l->single_gpu = m->single_gpu;
 	l->nothing_tested = m->nothing_tested;
 	l->pass_untested = report->pass_untested;
+	l->nccl_level = m->nccl_level;
+	l->own_topology = m->own_topology;
 	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
 		l->allowed[c] = m->consumers[c].allowed;
 	snprintf(l->path, sizeof l->path, "%s", m->kept_path);
@@ -198,6 +204,9 @@ static int32_t fill(struct p2s_session *s, const struct p2s_record *r, const cha
 	m->created_unix = r->created_unix;
 	m->nothing_tested = r->nothing_tested;
 	m->deadline_hit = r->deadline_hit;
+	m->fabric = r->fabric;
+	m->torn_lines = r->torn_lines;
+	m->nccl_level = r->nccl_level;
 	m->kept_hit = 1;
 	snprintf(m->kept_path, sizeof m->kept_path, "%.511s", path);
 	if (!p2s_model_make_pairs(m))

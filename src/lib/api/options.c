@@ -49,6 +49,9 @@ static int32_t read_environment(struct p2s_request *r, struct p2s_fault *fault)
 	ok &= keep(&r->xdg_cache, variable("XDG_CACHE_HOME"));
 	ok &= keep(&r->home, variable("HOME"));
 	ok &= keep(&r->visible, secure_getenv("CUDA_VISIBLE_DEVICES")); /* empty counts: no device */
+	r->environment = 1;
+	r->topology_set = secure_getenv("NCCL_TOPO_FILE") != NULL;
+	ok &= keep(&r->nccl_conf, variable("NCCL_CONF_FILE"));
 	ok &= keep(&r->device_order, variable("CUDA_DEVICE_ORDER"));
 	return ok ? 0 : p2s_fault_set(fault, P2PSAFE_E_NOMEM, 0, "out of memory");
 }
@@ -113,5 +116,6 @@ void p2s_request_free(struct p2s_request *r)
 	free(r->home);
 	free(r->visible);
 	free(r->device_order);
+	free(r->nccl_conf);
 	memset(r, 0, sizeof *r);
 }

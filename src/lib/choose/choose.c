@@ -2,12 +2,21 @@
 
 #include <string.h>
 
-static int32_t staged_verdict(const struct p2s_model *m, int32_t a, int32_t b)
+#include "score/score.h"
+
+static const struct p2s_staged *staged_of(const struct p2s_model *m, int32_t a, int32_t b)
 {
 	for (size_t i = 0; i < m->staged_count; i++)
 		if ((m->staged[i].a == a && m->staged[i].b == b) || (m->staged[i].a == b && m->staged[i].b == a))
-			return m->staged[i].verdict;
-	return P2PSAFE_VERDICT_UNTESTED;
+			return &m->staged[i];
+	return NULL;
+}
+
+static int32_t staged_verdict(const struct p2s_model *m, int32_t a, int32_t b)
+{
+	const struct p2s_staged *s = staged_of(m, a, b);
+
+	return s != NULL ? s->verdict : P2PSAFE_VERDICT_UNTESTED;
 }
 
 /* A pair is unordered here: peers only if both directions are proven. */
@@ -27,6 +36,21 @@ static int32_t transport_of(const struct p2s_model *m, const struct p2s_pair *p)
 	default:
 		return P2PSAFE_TRANSPORT_NET; /* even host memory is not right */
 	}
+}
+
+static int32_t faster_one_way(const struct p2s_model *m, const struct p2s_pair *p)
+{
+	const struct p2s_staged *staged = staged_of(m, p->src, p->dst);
+
+	return p->verdict == P2PSAFE_VERDICT_OK && staged != NULL && staged->verdict == P2PSAFE_VERDICT_OK &&
+	       p2s_score_staged(p, staged) != 0 && p2s_score_writes(p) > p2s_score_staged(p, staged);
+}
+
+int32_t p2s_choose_faster(const struct p2s_model *m, const struct p2s_pair *p)
+{
+	const struct p2s_pair *back = p2s_model_pair_const(m, p->dst, p->src);
+
+	return back != NULL && faster_one_way(m, p) && faster_one_way(m, back);
 }
 
 int32_t p2s_choose(struct p2s_model *m)
@@ -49,5 +73,7 @@ int32_t p2s_choose(struct p2s_model *m)
 				worst = P2PSAFE_TRANSPORT_NET;
 	}
 	m->transport = worst;
+	if (!m->kept_hit) /* a kept answer brings the level of its test: what that rests on is not all in the record */
+		m->nccl_level = p2s_choose_level(m);
 	return p2s_choose_islands(m);
 }

@@ -144,6 +144,8 @@ struct p2s_setting {
 	int32_t consumer;
 	int32_t kind;
 	int32_t applied;
+	int32_t scope; /* P2PSAFE_SCOPE_* */
+	int32_t gives; /* 1: gives permission (promote) */
 	char name[64];
 	char value[192];
 	char why[192];
@@ -207,6 +209,11 @@ struct p2s_model {
 
 	/* decision */
 	int32_t transport;
+	int32_t nccl_level;   /* farthest P2PSAFE_PATH_* up to which NCCL may go among vetoed GPUs; 0: nowhere */
+	int32_t own_topology; /* 1: looked, and nothing gives NCCL another topology than it finds itself; 0: not known */
+	int32_t promote;      /* settings that give permission are wanted */
+	int32_t fabric;       /* part of an NVLink fabric over several boxes */
+	int32_t torn_lines;   /* lines of 128 bytes do not arrive whole */
 	struct p2s_consumer consumers[P2S_CONSUMERS];
 	int32_t **islands; /* lists of GPU indices, each ended by -1 */
 	size_t island_count;

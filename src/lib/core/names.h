@@ -19,7 +19,8 @@ enum p2s_word_group {
 	P2S_GROUP_SEVERITY,
 	P2S_GROUP_CONFIDENCE,
 	P2S_GROUP_SETTING,
-	P2S_GROUP_FORMAT
+	P2S_GROUP_FORMAT,
+	P2S_GROUP_SCOPE
 };
 
 /* Spelling of value in group; "unknown" for any number the table lacks. Never NULL. */

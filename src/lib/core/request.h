@@ -20,6 +20,9 @@ struct p2s_request {
 	char *home;        /* HOME */
 	char *visible;     /* CUDA_VISIBLE_DEVICES; NULL: not set */
 	char *device_order; /* CUDA_DEVICE_ORDER */
+	int32_t environment;  /* 1: the environment was read; else nothing is known of what follows */
+	int32_t topology_set; /* 1: NCCL_TOPO_FILE is set */
+	char *nccl_conf;      /* NCCL_CONF_FILE */
 };
 
 #endif

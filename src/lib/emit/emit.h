@@ -9,6 +9,8 @@
 
 /* Writes settings[] and consumers[].enforced_by for what is vetoed. Returns 1, 0 when out of memory. */
 int32_t p2s_emit_settings(struct p2s_model *m, int32_t pass_untested);
+/* Takes over from the findings what settings depend on, so that a record can keep it. */
+void p2s_emit_note(struct p2s_model *m);
 /* The settings of a veto of everything, as when there is no report. Returns 1, 0 when out of memory. */
 int32_t p2s_emit_full_veto(struct p2s_model *m);
 /* settings[] as text in a P2PSAFE_FORMAT_*; malloc'd, NULL when out of memory or for an unknown format. */

@@ -233,9 +233,10 @@ json_t *p2s_emit_settings_json(const struct p2s_model *m)
 		const struct p2s_setting *s = &m->settings[i];
 
 		json_array_append_new(list,
-							  json_pack("{s:o, s:o, s:o, s:s, s:b, s:o}", "consumer", word(P2S_GROUP_CONSUMER, s->consumer),
+							  json_pack("{s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:b}", "consumer", word(P2S_GROUP_CONSUMER, s->consumer),
 										"kind", word(P2S_GROUP_SETTING, s->kind), "name", TEXT(s->name), "value", s->value,
-										"applied", s->applied != 0, "why", TEXT(s->why)));
+										"applied", s->applied != 0, "why", TEXT(s->why), "scope",
+		                                word(P2S_GROUP_SCOPE, s->scope), "gives_permission", s->gives != 0));
 	}
 	return list;
 }

@@ -1,43 +1,98 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "choose/choose.h"
+#include "core/names.h"
 #include "emit/emit.h"
 #include "rules/rules.h"
 
-enum when { ALWAYS, FABRIC, LINES };
+enum when { ALWAYS, OFF, NEAR, FABRIC, LINES, PROMOTED, FAR };
 
 struct row {
 	int32_t consumer;
 	int32_t kind;
 	enum when when;
 	int32_t enforces;
+	int32_t scope;
 	const char *name;
 	const char *value;
 	const char *why;
 };
 
 static const struct row table[] = {
-#define P2S_EMIT(consumer, kind, when, enforces, name, value, why)                                                      \
-	{P2PSAFE_CONSUMER_##consumer, P2PSAFE_SETTING_##kind, when, enforces, name, value, why},
+#define P2S_EMIT(consumer, kind, when, enforces, scope, name, value, why)                                                      \
+	{P2PSAFE_CONSUMER_##consumer, P2PSAFE_SETTING_##kind, when, enforces, P2PSAFE_SCOPE_##scope, name, value, why},
 #include "emit/settings.def"
 #undef P2S_EMIT
 };
 
-static int32_t is_fabric(const struct p2s_model *m)
+static int32_t found(const struct p2s_model *m, const char *prefix)
 {
 	for (size_t i = 0; i < m->finding_count; i++)
-		if (strncmp(m->findings[i].code, "NVLINK_FABRIC", 13) == 0)
+		if (strncmp(m->findings[i].code, prefix, strlen(prefix)) == 0)
 			return 1;
 	return 0;
 }
 
-/* A pair whose lines of 128 bytes come in pieces. */
-static int32_t tears_lines(const struct p2s_model *m)
+void p2s_emit_note(struct p2s_model *m)
 {
-	for (size_t i = 0; i < m->finding_count; i++)
-		if (strcmp(m->findings[i].code, "TEARING_128") == 0)
-			return 1;
+	m->fabric |= found(m, "NVLINK_FABRIC");
+	m->torn_lines |= found(m, "TEARING_128");
+}
+
+/* The level may be used: it is known, and NCCL will see the paths that it was made for. */
+static int32_t near_only(const struct p2s_model *m)
+{
+	return m->nccl_level != P2PSAFE_PATH_UNKNOWN && m->own_topology;
+}
+
+/* Every pair of the group both ways proven and measured faster than staging. */
+static int32_t all_faster(const struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->pair_count; i++)
+		if (!p2s_choose_faster(m, &m->pairs[i]))
+			return 0;
+	return m->pair_count > 0;
+}
+
+/* What is not known may be as far as can be. */
+static int32_t farthest(const struct p2s_model *m)
+{
+	int32_t far = P2PSAFE_PATH_UNKNOWN;
+
+	for (size_t i = 0; i < m->pair_count; i++) {
+		int32_t path = m->pairs[i].nccl_path == P2PSAFE_PATH_UNKNOWN ? P2PSAFE_PATH_SYS : m->pairs[i].nccl_path;
+
+		far = path > far ? path : far;
+	}
+	return far;
+}
+
+static int32_t applies(const struct p2s_model *m, const struct row *r, int32_t vetoed)
+{
+	switch (r->when) {
+	case ALWAYS:
+		return vetoed;
+	case OFF:
+		return vetoed && !near_only(m);
+	case NEAR:
+		return vetoed && near_only(m);
+	case FABRIC:
+		return vetoed && m->fabric;
+	case LINES: /* takes one protocol away from whoever is allowed; who is vetoed needs no more */
+		return m->torn_lines && (!vetoed || near_only(m));
+	case PROMOTED:
+		return m->promote && m->consumers[r->consumer].allowed == 1 && all_faster(m);
+	case FAR: /* nearer than this NCCL goes by itself */
+		return m->promote && m->consumers[r->consumer].allowed == 1 && all_faster(m) && farthest(m) > P2PSAFE_PATH_PXB;
+	}
 	return 0;
+}
+
+/* NCCL's name of the level: as far as near_only() may go, or as far as the farthest pair of a proven group. */
+static const char *level_name(const struct p2s_model *m, enum when when)
+{
+	return p2s_word_name(P2S_GROUP_PATH, when == NEAR ? m->nccl_level : farthest(m));
 }
 
 static int32_t has(const struct p2s_model *m, const char *name)
@@ -62,28 +117,31 @@ static int32_t emit(struct p2s_model *m, const struct row *r)
 {
 	int32_t applied = r->kind == P2PSAFE_SETTING_ENV || r->kind == P2PSAFE_SETTING_UNSET;
 
-	if (r->when == FABRIC && !is_fabric(m))
-		return 1;
 	if (r->enforces)
 		note_enforced(&m->consumers[r->consumer], r->name);
 	/* One setting may serve several consumers; it is listed once, for the first. */
 	if (has(m, r->name))
 		return 1;
-	return p2s_model_add_setting(m, r->consumer, r->kind, applied, r->name, r->value, r->why);
+	if (!p2s_model_add_setting(m, r->consumer, r->kind, applied, r->name,
+	                           r->value[0] == '@' ? level_name(m, r->when) : r->value, r->why))
+		return 0;
+	m->settings[m->setting_count - 1].scope = r->scope;
+	m->settings[m->setting_count - 1].gives = r->when == PROMOTED || r->when == FAR;
+	return 1;
 }
 
 int32_t p2s_emit_settings(struct p2s_model *m, int32_t pass_untested)
 {
 	int32_t ok = 1;
 
+	p2s_emit_note(m);
 	m->setting_count = 0;
 	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
 		memset(m->consumers[c].enforced_by, 0, sizeof m->consumers[c].enforced_by);
 	for (size_t i = 0; i < sizeof table / sizeof table[0] && ok; i++) {
 		int32_t vetoed = p2s_rules_vetoed(m, table[i].consumer, pass_untested);
 
-		/* LINES: takes one protocol away from whoever is allowed; who is vetoed needs no more. */
-		if (table[i].when == LINES ? !vetoed && tears_lines(m) : vetoed)
+		if (applies(m, &table[i], vetoed))
 			ok = emit(m, &table[i]);
 	}
 	return ok;

@@ -103,6 +103,9 @@ int32_t p2s_record_from_model(struct p2s_record *r, const struct p2s_model *m, c
 	r->deadline_hit = m->deadline_hit;
 	r->created_unix = m->created_unix;
 	r->measured = measured(m);
+	r->fabric = m->fabric;
+	r->torn_lines = m->torn_lines;
+	r->nccl_level = m->nccl_level;
 	COPY(r->kernel, m->kernel);
 	COPY(r->boot_id, host->boot_id);
 	COPY(r->cmdline, host->cmdline);
@@ -246,13 +249,14 @@ char *p2s_record_write(const struct p2s_record *r)
 					text_json(r->module), "driver_version", text_json(r->driver_version), "driver_flavour",
 					text_json(r->driver_flavour), "driver_parameters", text_json(r->driver_parameters), "virtualization",
 					text_json(r->virtualization), "cuda_library", text_json(r->cuda_library), "suite", P2S_RECORD_SUITE);
-	top = json_pack("{s:i, s:s, s:s, s:b, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "record",
+	top = json_pack("{s:i, s:s, s:s, s:b, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s, s:s, s:o}", "record",
 					P2S_RECORD_SCHEMA, "version", P2S_VERSION_TEXT, "level", p2s_word_name(P2S_GROUP_LEVEL, r->level),
 					"simulated", r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "deadline_hit",
 					r->deadline_hit != 0, "measured", r->measured != 0, "passes", (int)r->passes, "retries", (int)r->retries,
 					"created_unix", (json_int_t)r->created_unix, "generation", (json_int_t)r->generation, "key", key, "gpus",
 					gpus, "verdicts", verdicts, "paths", rows(r->path, r->gpu_count, 1, 1), "staged",
-					rows(r->staged, r->gpu_count, 1, 0), "full", r->full_name, "full_hash", hex(r->full_hash));
+					rows(r->staged, r->gpu_count, 1, 0), "fabric", r->fabric != 0, "torn_lines", r->torn_lines != 0, "nccl_level",
+					p2s_word_name(P2S_GROUP_PATH, r->nccl_level), "full", r->full_name, "full_hash", hex(r->full_hash));
 	text = p2s_emit_dump(top, JSON_COMPACT);
 	json_decref(top);
 	if (text != NULL)
@@ -364,6 +368,13 @@ static int32_t read_top(struct p2s_record *r, const json_t *top)
 	r->nothing_tested = !json_is_false(json_object_get(top, "nothing_tested"));
 	r->deadline_hit = json_is_true(json_object_get(top, "deadline_hit"));
 	r->measured = json_is_true(json_object_get(top, "measured"));
+	/* the absence of these would say that nothing has to be taken away */
+	if (!json_is_boolean(json_object_get(top, "fabric")) || !json_is_boolean(json_object_get(top, "torn_lines")) ||
+		!json_is_string(json_object_get(top, "nccl_level")))
+		return 0;
+	r->fabric = json_is_true(json_object_get(top, "fabric"));
+	r->torn_lines = json_is_true(json_object_get(top, "torn_lines"));
+	r->nccl_level = p2s_word_value(P2S_GROUP_PATH, json_string_value(json_object_get(top, "nccl_level")));
 	r->passes = count_of(top, "passes");
 	r->retries = count_of(top, "retries");
 	r->created_unix = created;

@@ -51,6 +51,10 @@ struct p2s_record {
 	unsigned char *verdict;
 	unsigned char *path;
 	unsigned char *staged;
+	/* what settings depend on and the matrices do not show */
+	int32_t fabric;
+	int32_t torn_lines;
+	int32_t nccl_level; /* P2PSAFE_PATH_*; 0: NCCL may go nowhere, or nobody knows */
 	char full_name[64]; /* file beside it; "" none */
 	uint64_t full_hash; /* FNV-1a of its bytes */
 };

@@ -1,0 +1,44 @@
+#include <string.h>
+
+#include "choose/choose.h"
+
+/* Below this every NCCL goes anyway: the lowest default since levels have names. */
+static const int32_t levels[] = {P2PSAFE_PATH_PXB, P2PSAFE_PATH_PIX, P2PSAFE_PATH_NVL};
+
+/* Do we see the paths that NCCL will see? Not where a hypervisor shapes the tree, nor where nobody told which links there are:
+ * what we take for a far pair may be near to NCCL. */
+static int32_t same_view(const struct p2s_model *m)
+{
+	if (m->nothing_tested || m->pair_count == 0 || strcmp(m->virtualization, "none") != 0)
+		return 0;
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		const struct p2s_gpu *g = &m->gpus[i];
+
+		if (g->ours != g->in_group || (g->in_group && g->facts.nvlinks_active == P2S_UNREAD))
+			return 0;
+	}
+	for (size_t i = 0; i < m->pair_count; i++)
+		if (m->pairs[i].nccl_path == P2PSAFE_PATH_UNKNOWN || m->pairs[i].path == P2PSAFE_PATH_UNKNOWN)
+			return 0;
+	return 1;
+}
+
+int32_t p2s_choose_level(const struct p2s_model *m)
+{
+	if (!same_view(m))
+		return P2PSAFE_PATH_UNKNOWN;
+	for (size_t k = 0; k < sizeof levels / sizeof levels[0]; k++) {
+		int32_t near = 0;
+		int32_t good = 1;
+
+		for (size_t i = 0; i < m->pair_count; i++) {
+			if (m->pairs[i].nccl_path > levels[k])
+				continue;
+			near = 1;
+			good &= m->pairs[i].permits[P2PSAFE_CONSUMER_NCCL_P2P] == P2PSAFE_VERDICT_OK;
+		}
+		if (near && good)
+			return levels[k];
+	}
+	return P2PSAFE_PATH_UNKNOWN;
+}
