@@ -218,6 +218,7 @@ static void phases(struct p2s_run *run)
 		void (*task)(struct p2s_run *run, uint32_t a, uint32_t b);
 	} rounds[] = {{"bulk", p2s_bulk_pair}, {"ordering", p2s_order_pair}};
 	uint64_t since = p2s_now_ns();
+	uint64_t device_ns;
 
 	p2s_setup_local(run);
 	p2s_link_timing(run, "local", since);
@@ -235,8 +236,10 @@ static void phases(struct p2s_run *run)
 	for (size_t i = 0; i < 2; i++) {
 		since = p2s_now_ns();
 		p2s_link_phase(run, rounds[i].name, run->tested_count * (run->tested_count - 1) / 2);
-		p2s_run_rounds(run, rounds[i].task);
+		device_ns = p2s_run_rounds(run, rounds[i].task);
 		p2s_link_timing(run, rounds[i].name, since);
+		if (i == 0)
+			p2s_link_timing_ns(run, "bulk_device", device_ns);
 	}
 	if (run->ask.level == P2PSAFE_LEVEL_THOROUGH) {
 		since = p2s_now_ns();

@@ -60,6 +60,7 @@ struct p2s_chan {
 	uint32_t seq;
 	uint32_t op;
 	uint64_t wait_until_ns;
+	uint64_t busy_ns; /* what its GPU needed so far, by the GPU's clock */
 	atomic_int dead;
 	char why[96];
 };
@@ -228,7 +229,8 @@ void p2s_setup_local(struct p2s_run *run);
 void p2s_setup_mappings(struct p2s_run *run);
 void p2s_staged_run(struct p2s_run *run);
 /* Runs task(run, a, b) for all pairs of GPUs that still take part, in rounds of disjoint pairs. */
-void p2s_run_rounds(struct p2s_run *run, void (*task)(struct p2s_run *run, uint32_t a, uint32_t b));
+/* Returns what the GPUs needed by their own clocks: of each round the pair that needed most. */
+uint64_t p2s_run_rounds(struct p2s_run *run, void (*task)(struct p2s_run *run, uint32_t a, uint32_t b));
 /* Runs task(run, gpu, kind) for kind 0..kinds-1 of all tested GPUs that still take part, all at once. */
 void p2s_run_each(struct p2s_run *run, int kinds, void (*task)(struct p2s_run *run, uint32_t gpu, int kind));
 

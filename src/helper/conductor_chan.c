@@ -147,6 +147,7 @@ int p2s_chan_wait(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_answ
 	if (rc == P2S_RC_OK && got == p2s_id_op_answer) {
 		*answer = any.answer;
 		rc = answer->rc;
+		chan->busy_ns += answer->device_ns;
 	} else if (rc == P2S_RC_OK) {
 		rc = P2S_RC_BAD_REQUEST;
 	} else {

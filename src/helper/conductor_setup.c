@@ -81,9 +81,20 @@ void p2s_run_each(struct p2s_run *run, int kinds, void (*task)(struct p2s_run *r
 	run_all(list, count);
 }
 
-void p2s_run_rounds(struct p2s_run *run, void (*task)(struct p2s_run *run, uint32_t a, uint32_t b))
+/* What both GPUs of a pair have needed so far, by their own clocks. */
+static uint64_t busy(const struct p2s_run *run, uint32_t a, uint32_t b)
+{
+	uint64_t ns = 0;
+
+	for (int k = 0; k < P2S_CHAN_KINDS; k++)
+		ns += run->gpu[a].chan[k].busy_ns + run->gpu[b].chan[k].busy_ns;
+	return ns;
+}
+
+uint64_t p2s_run_rounds(struct p2s_run *run, void (*task)(struct p2s_run *run, uint32_t a, uint32_t b))
 {
 	uint32_t live[P2S_MAX_GPUS];
+	uint64_t all_ns = 0;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < run->tested_count; i++)
@@ -91,6 +102,8 @@ void p2s_run_rounds(struct p2s_run *run, void (*task)(struct p2s_run *run, uint3
 			live[n++] = run->tested[i];
 	for (uint32_t round = 0; round < p2s_schedule_rounds(n); round++) {
 		struct each list[P2S_MAX_GPUS / 2];
+		uint64_t before[P2S_MAX_GPUS / 2];
+		uint64_t longest = 0;
 		size_t count = 0;
 
 		memset(list, 0, sizeof list);
@@ -102,10 +115,18 @@ void p2s_run_rounds(struct p2s_run *run, void (*task)(struct p2s_run *run, uint3
 			list[count].run = run;
 			list[count].a = live[x];
 			list[count].b = live[y];
+			before[count] = busy(run, live[x], live[y]);
 			list[count++].pair_task = task;
 		}
 		run_all(list, count);
+		for (size_t i = 0; i < count; i++) {
+			uint64_t ns = busy(run, list[i].a, list[i].b) - before[i];
+
+			longest = ns > longest ? ns : longest;
+		}
+		all_ns += longest;
 	}
+	return all_ns;
 }
 
 /* ---- contexts ---- */

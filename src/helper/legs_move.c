@@ -4,8 +4,10 @@
 #include "core/word.h"
 #include "helper/legs.h"
 
-#define BULK_NS (6 * P2S_MS)   /* what the transfers of one engine may take, all together */
-#define SIZES_NS (12 * P2S_MS) /* the largest transfer of `sizes` */
+/* What the transfers of one engine may take, all together, and the largest one of `sizes`: eight engines and two sizes over three
+ * mappings both ways are then less than a quarter of a second for each round, on whatever link. On NVLink all of the memory fits. */
+#define BULK_NS (3 * P2S_MS)
+#define SIZES_NS (4 * P2S_MS)
 #define STALE_BYTES P2S_MIB
 #define ACQUIRE_BYTES (64 * P2S_KIB) /* one load after the other */
 #define SIZES_AREA (8 * P2S_KIB) /* room of one small transfer, guards included */

@@ -36,8 +36,14 @@ static void open_lane(struct p2s_measure *m, uint32_t from, uint32_t to)
 	for (int map = 0; map < P2S_M_COUNT && !l->ok; map++) {
 		int kind = map == P2S_M_PEER ? P2S_CHAN_PEER : P2S_CHAN_GPU;
 
-		l->ok = p2s_run_may_test(m->run, a, b) && verified(m->run, a, b, map) && p2s_lane_open(m->run, a, b, map, &l->lane) &&
-		        p2s_measure_init(m, a, kind) && p2s_measure_init(m, b, kind);
+		if (!p2s_run_may_test(m->run, a, b) || !verified(m->run, a, b, map) || !p2s_lane_open(m->run, a, b, map, &l->lane))
+			continue;
+		/* Frameworks' way, process to process, is there nearly always; the other module is loaded only where it is not. */
+		if (kind == P2S_CHAN_PEER && !m->peers) {
+			m->peers = 1;
+			p2s_measure_init(m, kind);
+		}
+		l->ok = m->inited[kind][a] && m->inited[kind][b];
 	}
 	if (!l->ok)
 		return;
@@ -144,6 +150,7 @@ void p2s_measure_run(struct p2s_run *run)
 		return;
 	}
 	p2s_link_phase(run, "measure", m.n * (m.n - 1) / 2);
+	p2s_measure_init(&m, P2S_CHAN_GPU);
 	for (uint32_t i = 0; i < m.n; i++)
 		for (uint32_t j = 0; j < m.n; j++)
 			if (i != j && p2s_measure_may(&m))

@@ -27,11 +27,12 @@ struct p2s_measure {
 	struct p2s_run *run;
 	uint32_t gpu[P2S_MAX_GPUS]; /* run's indices of those that take part */
 	uint32_t n;
+	int peers;        /* the peer worker was made ready, too */
 	int played;       /* a simulated machine: its clock is a model, so one sample says all */
 	uint64_t end_ns;  /* nothing is begun after this */
 	uint64_t model_ns; /* what the GPUs needed by their own clocks, one crowd after the other */
 	uint32_t party;
-	int inited[P2S_CHAN_KINDS][P2S_MAX_GPUS]; /* by run's index: 1 ready to measure, -1 cannot */
+	int inited[P2S_CHAN_KINDS][P2S_MAX_GPUS]; /* by run's index: ready to measure */
 	int ring[P2S_MAX_GPUS];                   /* its ring is mapped */
 	int ring_fd[P2S_MAX_GPUS];
 	uint64_t alone[P2PSAFE_PATH_SYS + 1]; /* copy-engine writes of the first pair of this path class, alone */
@@ -60,8 +61,8 @@ int p2s_crowd_run(struct p2s_measure *m, struct p2s_crowd *crowd);
 /* 1 if something may still be begun. */
 int p2s_measure_may(struct p2s_measure *m);
 void p2s_measure_tell(struct p2s_measure *m, uint32_t src, uint32_t dst, int32_t kind, uint64_t value, uint64_t bytes);
-/* Makes the channel ready to measure. Returns 1 if it is. */
-int p2s_measure_init(struct p2s_measure *m, uint32_t gpu, int kind);
+/* Makes the channels of one kind ready to measure, all at once. */
+void p2s_measure_init(struct p2s_measure *m, int kind);
 struct p2s_mlane *p2s_measure_lane(struct p2s_measure *m, uint32_t from, uint32_t to);
 /* A lane did wrong under measuring: its trial is over. Tells the leg, and measures it no more. */
 void p2s_measure_spoilt(struct p2s_mlane *l);

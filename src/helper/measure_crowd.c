@@ -78,25 +78,29 @@ void p2s_measure_tell(struct p2s_measure *m, uint32_t src, uint32_t dst, int32_t
 		p2s_link_send(m->run, p2s_id_lib_measure, &out, -1);
 }
 
-int p2s_measure_init(struct p2s_measure *m, uint32_t gpu, int kind)
+void p2s_measure_init(struct p2s_measure *m, int kind)
 {
-	struct p2s_device *d = &m->run->gpu[gpu];
-	struct p2s_op_request req = {.op = P2S_OP_SPEED_INIT, .timeout_ns = p2s_run_engine_ns(m->run, P2S_SEC)};
-	struct p2s_op_answer answer;
+	static struct p2s_crowd crowd;
 
-	if (m->inited[kind][gpu] != 0)
-		return m->inited[kind][gpu] > 0;
-	m->inited[kind][gpu] = -1;
-	if (!d->inited[kind] || atomic_load(&d->chan[kind].dead) ||
-	    p2s_chan_call(m->run, &d->chan[kind], &req, &answer) != P2S_RC_OK)
-		return 0;
-	if (kind == P2S_CHAN_GPU) {
-		struct p2s_lib_gpu_fact out = {.gpu = gpu, .which = P2S_GPU_FACT_HOST_NODE, .value = answer.value - 1};
+	crowd.count = crowd.ready = 0;
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct p2s_device *d = &m->run->gpu[m->gpu[i]];
+		struct p2s_crowd_item *item;
 
-		p2s_link_send(m->run, p2s_id_lib_gpu_fact, &out, -1);
+		if (!d->inited[kind] || atomic_load(&d->chan[kind].dead))
+			continue;
+		item = p2s_crowd_add(&crowd, &d->chan[kind], P2S_OP_SPEED_INIT);
+		item->req.timeout_ns = p2s_run_engine_ns(m->run, P2S_SEC);
 	}
-	m->inited[kind][gpu] = 1;
-	return 1;
+	p2s_crowd_run(m, &crowd);
+	for (uint32_t i = 0; i < crowd.count; i++) {
+		const struct p2s_op_answer *a = &crowd.item[i].answer;
+		struct p2s_lib_gpu_fact out = {.gpu = crowd.item[i].chan->gpu, .which = P2S_GPU_FACT_HOST_NODE, .value = a->value - 1};
+
+		m->inited[kind][out.gpu] = a->rc == P2S_RC_OK;
+		if (a->rc == P2S_RC_OK && kind == P2S_CHAN_GPU)
+			p2s_link_send(m->run, p2s_id_lib_gpu_fact, &out, -1);
+	}
 }
 
 struct p2s_mlane *p2s_measure_lane(struct p2s_measure *m, uint32_t from, uint32_t to)

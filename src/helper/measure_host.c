@@ -70,7 +70,7 @@ static void make_ring(struct p2s_measure *m, uint32_t gpu)
 {
 	m->ring_fd[gpu] = memfd_create("p2psafe-ring", MFD_CLOEXEC);
 	m->ring[gpu] = m->ring_fd[gpu] >= 0 && ftruncate(m->ring_fd[gpu], (off_t)P2S_STAGE_BYTES) == 0 &&
-	               p2s_measure_init(m, gpu, P2S_CHAN_GPU) && map_ring(m, gpu, gpu);
+	               m->inited[P2S_CHAN_GPU][gpu] && map_ring(m, gpu, gpu);
 }
 
 static void aim_link(struct p2s_measure *m, struct p2s_crowd *crowd, uint32_t gpu, uint32_t mode, uint64_t rate, uint64_t sample_ns,

@@ -412,7 +412,8 @@ void p2s_measure_pongs(struct p2s_measure *m, struct p2s_mlane *const *lanes, ui
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i + 1 < count; i += 2) {
-		if (!lanes[i]->ok || !lanes[i + 1]->ok)
+		/* Each polls the memory that the other's window shows: both must be of one mapping. */
+		if (!lanes[i]->ok || !lanes[i + 1]->ok || lanes[i]->lane.m != lanes[i + 1]->lane.m)
 			continue;
 		two[n] = lanes[i];
 		two[n + 1] = lanes[i + 1];

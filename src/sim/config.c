@@ -11,6 +11,8 @@
 
 #define GIB (INT64_C(1) << 30)
 #define TIB (INT64_C(1) << 40)
+#define PCIE_BYTES_PER_S INT64_C(25000000000)    /* 16 lanes of the fourth generation */
+#define NVLINK_BYTES_PER_S INT64_C(390000000000) /* 18 links of the fourth */
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 struct head {
@@ -248,9 +250,8 @@ static int read_links(struct sim_config *c, const json_t *o, struct sim_error *e
 {
 	static const struct sim_key keys[] = { { "default", SIM_KEY_ELSE, 0, 0, 0, 0 }, { "pairs", SIM_KEY_ELSE, 0, 0, 0, 0 },
 		                               { "uplinks", SIM_KEY_ELSE, 0, 0, 0, 0 } };
-	/* native_atomics -1, granularity 0: not said, follows the kind */
-	struct link_text t = { .link = { .bytes_per_s = INT64_C(25000000000), .latency_ns = 1000, .can_access = 1,
-		                         .native_atomics = -1, .reorder = 1 } };
+	/* native_atomics -1, bytes_per_s and granularity 0: not said, follows the kind */
+	struct link_text t = { .link = { .latency_ns = 1000, .can_access = 1, .native_atomics = -1, .reorder = 1 } };
 	const json_t *pairs = json_object_get(o, "pairs"), *first = json_object_get(o, "default");
 	size_t i;
 	int s, d;
@@ -293,6 +294,8 @@ static int read_links(struct sim_config *c, const json_t *o, struct sim_error *e
 
 			if (l->native_atomics < 0)
 				l->native_atomics = l->nvlink;
+			if (!l->bytes_per_s)
+				l->bytes_per_s = l->nvlink ? NVLINK_BYTES_PER_S : PCIE_BYTES_PER_S;
 			/* Lines of 128 bytes stay whole in the own memory and on NVLink, as NCCL counts on. */
 			if (!l->granularity)
 				l->granularity = l->nvlink || s == d ? 128 : 32;

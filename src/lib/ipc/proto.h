@@ -102,7 +102,7 @@ enum {
 	P2S_GPU_FACT_FROM_HOST = 41,
 	P2S_GPU_FACT_HOST_BOTH_WAYS = 42, /* both at once, their sum */
 	P2S_GPU_FACT_ALL_TO_ONE = 43,     /* into this GPU while every other writes to it, their sum; three GPUs or more */
-	P2S_GPU_FACT_ONE_TO_ALL = 44,     /* out of this GPU while it writes to every other, their sum */
+	P2S_GPU_FACT_ONE_TO_ALL = 44,     /* out of this GPU while every other reads from it, their sum */
 	P2S_GPU_FACT_HOST_NODE = 45       /* NUMA node of the host memory used for this GPU; -1: not bound to one */
 };
 
