@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import unittest
+from pathlib import Path
 
 from common import ASKED, BROKEN, HEALTHY, LOADER, PLUGIN, PluginTest, Seen, VETO
 
@@ -50,6 +51,28 @@ class TestConf(PluginTest):
         seen = self.run_loader(self.environment(self.conf(BROKEN), cache=None))
         self.assertEqual(seen.set(), VETO)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["test.conf"])
+
+    def test_folders_that_users_can_write(self):
+        """No test by a helper that every user could have put there: a veto that says so. A record needs no helper."""
+        build = Path(PLUGIN).resolve().parents[1]
+        tree = self.folder / "tree"
+        shutil.copytree(build / "libexec", tree / "libexec", symlinks=True)
+        (tree / "lib").mkdir()
+        plugin = tree / "lib" / os.path.basename(PLUGIN)
+        shutil.copy(PLUGIN, plugin)
+        helper = tree / "libexec/p2psafe/p2psafe-helper"
+        conf = self.conf(HEALTHY)
+        for path in (tree / "lib", helper.parent, helper):
+            mode = path.stat().st_mode & 0o777
+            path.chmod(0o777)
+            seen = self.run_loader(self.environment(conf, cache="bad"), plugin=plugin)
+            self.assertEqual(seen.set(), VETO, path)
+            self.assertIn("every user may write it", seen.log[0][1], path)
+            shutil.rmtree(self.folder / "bad")
+            path.chmod(mode)
+        self.assertEqual(self.run_loader(self.environment(conf), plugin=plugin).set(), {})
+        (tree / "lib").chmod(0o777)
+        self.assertEqual(self.run_loader(self.environment(conf), plugin=plugin).set(), {})
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to make a setuid program")
     def test_setuid_believes_nothing(self):
