@@ -225,6 +225,18 @@ static void send_driver(struct p2s_run *run, int32_t version, int32_t status, co
 	p2s_link_send(run, p2s_id_lib_driver, &out, -1);
 }
 
+/* How long the slowest worker needed to load its kernels: long when the driver had to compile them. */
+static void tell_kernels(struct p2s_run *run)
+{
+	uint64_t longest = 0;
+
+	for (uint32_t g = 0; g < run->n; g++)
+		for (int k = 0; k < P2S_CHAN_KINDS; k++)
+			if (run->gpu[g].inited[k] && run->gpu[g].info[k].module_ns > longest)
+				longest = run->gpu[g].info[k].module_ns;
+	p2s_link_timing_ns(run, "kernels", longest);
+}
+
 int p2s_setup_init(struct p2s_run *run)
 {
 	struct init_seen seen = {.driver = P2S_DRIVER_OK};
@@ -257,6 +269,7 @@ int p2s_setup_init(struct p2s_run *run)
 		return 0;
 	}
 	send_driver(run, seen.cuda_version, P2S_DRIVER_OK, "");
+	tell_kernels(run);
 	for (uint32_t i = 0; i < run->tested_count; i++) {
 		uint32_t g = run->tested[i];
 

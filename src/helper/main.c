@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "helper/cubins.h"
 #include "helper/roles.h"
 #include "helper/worker.h"
 #include "ipc/proto.h"
@@ -84,7 +85,11 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "nvml") == 0)
 		return p2s_nvml_worker_main(SIDE_FD, NULL);
 	if (strcmp(argv[1], "--version") == 0) {
-		printf("p2psafe-helper %s protocol %d\n", P2S_VERSION_TEXT, P2S_PROTOCOL);
+		printf("p2psafe-helper %s protocol %d\nkernels: text", P2S_VERSION_TEXT, P2S_PROTOCOL);
+		for (const struct p2s_cubin *b = p2s_cubins; b->arch != 0; b++)
+			if (b->measure == 0)
+				printf(" sm_%d", b->arch);
+		printf("\n");
 		return 0;
 	}
 	return usage();

@@ -28,6 +28,11 @@ target_include_directories(worker_process PRIVATE ${worker_includes})
 find_library(NUMA_LIBRARY numa REQUIRED)
 target_link_libraries(worker_process PRIVATE p2psafe_warnings Threads::Threads ${CMAKE_DL_LIBS} ${NUMA_LIBRARY})
 
+add_executable(worker_cubins worker_cubins.c $<TARGET_OBJECTS:p2psafe_worker> $<TARGET_OBJECTS:p2psafe_core>)
+target_include_directories(worker_cubins PRIVATE ${worker_includes})
+target_link_libraries(worker_cubins PRIVATE p2psafe_warnings PkgConfig::CMOCKA Threads::Threads ${CMAKE_DL_LIBS} ${NUMA_LIBRARY})
+add_test(NAME worker_cubins COMMAND worker_cubins)
+
 add_library(p2psafe_worker_drive STATIC worker_drive.c ${PROJECT_SOURCE_DIR}/src/helper/ops.c $<TARGET_OBJECTS:p2psafe_core>)
 target_include_directories(p2psafe_worker_drive PUBLIC ${worker_includes})
 target_link_libraries(p2psafe_worker_drive PRIVATE p2psafe_warnings)
