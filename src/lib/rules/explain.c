@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rules/about.h"
+#include "rules/from_log.h"
 
 enum asked { HOST, GPU, PAIR, HOP, LOG, ELSEWHERE };
 enum role { NOTE, REFUSAL, DAMAGE };
@@ -308,7 +309,7 @@ static int32_t none_started(const struct p2s_model *m)
 
 int32_t p2s_rules_explain(struct p2s_model *m)
 {
-	int32_t ok = p2s_rules_find(m);
+	int32_t ok = p2s_rules_take_log(m) && p2s_rules_find(m);
 
 	mark_failed(m);
 	if (none_started(m))
