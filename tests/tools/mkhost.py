@@ -107,12 +107,12 @@ class Tree:
                     os.rmdir(full)
 
 
-def pcie_capability(config, at, kind, speed, width, after):
+def pcie_capability(config, at, kind, speed, width, after, now):
     config[at] = 0x10
     config[at + 1] = after
     struct.pack_into("<H", config, at + 2, 2 | kind << 4)
     struct.pack_into("<I", config, at + 12, speed | width << 4)  # link capabilities
-    struct.pack_into("<H", config, at + 18, speed | width << 4)  # link status
+    struct.pack_into("<H", config, at + 18, speed | now << 4)  # link status
 
 
 def windows(config, regions):
@@ -148,7 +148,8 @@ def config_space(dev, size):
         struct.pack_into("<HH", c, 0x2C, dev["sub_vendor"], dev["sub_device"])
     c[0x34] = 0x60
     clique = dev.get("clique")
-    pcie_capability(c, 0x60, dev.get("port_type", 4) if bridge else 0, dev["gen"], 16, 0xC8 if clique is not None else 0)
+    pcie_capability(c, 0x60, dev.get("port_type", 4) if bridge else 0, dev["gen"], 16, 0xC8 if clique is not None else 0,
+                    dev.get("width_now", 16))
     if clique is not None:
         c[0xC8:0xD0] = bytes([0x09, 0, 8]) + b"P2P" + bytes([clique << 3, 0])
     acs = dev.get("acs")
@@ -186,7 +187,8 @@ def add_device(tree, host, path, bdf, dev):
     tree.line(path + "/dma_mask_bits", dev.get("dma_mask_bits", 32 if dev.get("bridge") else 47))
     for word in ("current", "max"):
         tree.line("%s/%s_link_speed" % (path, word), dev.get("link_text", SPEEDS[dev["gen"]]))
-        tree.line("%s/%s_link_width" % (path, word), 0 if "link_text" in dev else 16)
+        width = dev.get("width_now", 16) if word == "current" else 16
+        tree.line("%s/%s_link_width" % (path, word), 0 if "link_text" in dev else width)
     if "boot_vga" in dev:
         tree.line(path + "/boot_vga", dev["boot_vga"])
     tree.put(path + "/resource", resource(dev.get("regions", {}), 17 if dev.get("bridge") else 13))
@@ -215,7 +217,7 @@ def gpu_device(gpu):
     dev = dict(vendor=0x10DE, device=gpu["device"], sub_vendor=gpu["sub"][0], sub_device=gpu["sub"][1], node=gpu["node"],
                gen=gpu["gen"], driver=gpu["driver"], regions=regions)
     dev["class"] = gpu["class"]
-    for key in ("group", "group_type", "boot_vga", "clique", "dma_mask_bits", "link_text", "rebar_mib"):
+    for key in ("group", "group_type", "boot_vga", "clique", "dma_mask_bits", "link_text", "width_now", "rebar_mib"):
         if gpu.get(key) is not None:
             dev[key] = gpu[key]
     dev["bar1_mib"] = bar[1] >> 20
@@ -257,7 +259,7 @@ def add_gpu(tree, host, gpu):
         dev = dict(vendor=host["port_id"][0], device=host["port_id"][1], node=gpu["node"], gen=gpu["gen"], bridge=True,
                    bus=bus_of(bridge), secondary=bus_of(chain[k + 1] if k + 1 < len(chain) else bdf), driver="pcieport",
                    port_type=4 if k == 0 else 5 if k % 2 else 6, acs=gpu.get("acs", host["acs"]),
-                   regions=bridge_regions([gpu_device(g)["regions"] for g in below]))
+                   regions=bridge_regions([gpu_device(g)["regions"] for g in below]), width_now=gpu.get("width_now", 16))
         dev["class"] = 0x060400
         if gpu.get("group") is not None:
             dev.update(group=gpu["group"] + 100 * (k + 1), group_type=gpu.get("group_type", host["group_type"]))

@@ -5,6 +5,7 @@ import copy
 
 import mkhost_founding
 import mkhost_reported
+import mkhost_speed
 from mkhost_base import *
 
 FAR_LEFT, FAR_RIGHT = ("0000:43:00.0", "0000:44:00.0"), ("0000:83:00.0", "0000:84:00.0")
@@ -99,6 +100,7 @@ HOSTS = {
 
 HOSTS.update(mkhost_founding.HOSTS)
 HOSTS.update(mkhost_reported.HOSTS)
+HOSTS.update(mkhost_speed.HOSTS)
 
 
 def host(name):

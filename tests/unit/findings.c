@@ -404,9 +404,9 @@ YES(uplink) { two_switches(m); p2s_model_pair(m, 0, 2)->bandwidth.loaded = 12500
 NO(uplink) { two_switches(m); p2s_model_pair(m, 0, 1)->bandwidth.loaded = 12500000000; } /* below one switch: its uplink is not on the way */
 YES(far) { sockets(m); }
 NO(far) { sockets(m); m->gpus[3].numa_node = m->gpus[0].numa_node; }
-YES(host_slow) { m->gpus[0].facts.to_host = 12000000000; m->gpus[0].facts.from_host = 25000000000; }
-NO(host_slow) { m->gpus[0].facts.to_host = m->gpus[0].facts.from_host = 25000000000; }
-YES(host_slow_from) { m->gpus[0].facts.to_host = 25000000000; m->gpus[0].facts.from_host = 12000000000; }
+YES(host_slow) { m->gpus[0].facts.to_host = 7000000000; m->gpus[0].facts.from_host = 25000000000; }
+NO(host_slow) { m->gpus[0].facts.to_host = m->gpus[0].facts.from_host = 8000000000; }
+YES(host_slow_from) { m->gpus[0].facts.to_host = 25000000000; m->gpus[0].facts.from_host = 7000000000; }
 NO(host_slow_from) { yes_host_slow_from(m); host(m)->hypervisor = P2S_YES; }
 YES(lanes) { m->gpus[0].facts.hops[1].width_now = 8; }
 NO(lanes) { m->gpus[0].facts.hops[1].width_now = 8; m->gpus[0].facts.hops[0].width_max = 8; } /* the slot has no more */

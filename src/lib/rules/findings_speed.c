@@ -234,14 +234,14 @@ int32_t p2s_find_far_narrow(const struct p2s_about *a, struct p2s_claim *c)
 	return 1;
 }
 
-/* The way to host memory at less than half of what its narrowest hop writes. */
+/* The way to host memory at less than a quarter of what its narrowest hop moves: many machines reach no more than a third. */
 int32_t p2s_find_host_slow(const struct p2s_about *a, struct p2s_claim *c)
 {
 	const struct p2s_gpu_facts *f = &a->m->gpus[a->gpu].facts;
 	uint64_t limit = p2s_score_host_limit(f);
 	uint64_t least = f->to_host < f->from_host ? f->to_host : f->from_host;
 
-	if (!real_links(a->m) || limit == 0 || least == 0 || least >= limit / 2)
+	if (!real_links(a->m) || limit == 0 || least == 0 || least >= limit / 4)
 		return 0;
 	megabytes(f->to_host, c->value[0], sizeof c->value[0]);
 	megabytes(f->from_host, c->value[1], sizeof c->value[1]);
