@@ -23,6 +23,8 @@ char *p2s_emit_dump(const json_t *tree, size_t flags);
 /* Parts of it that the kept record's decision shares. */
 json_t *p2s_emit_settings_json(const struct p2s_model *m);
 json_t *p2s_emit_text_or_null(const char *text);
+/* groups_json.c: adds partition, best_groups and orders. Returns 1, 0 when out of memory. */
+int32_t p2s_emit_groups(json_t *decision, const struct p2s_model *m);
 /* full.c: the report as it is kept beside a record (malloc'd, NULL when out of memory), and back as p2s_emit_parse(). */
 char *p2s_emit_full(const struct p2s_model *m);
 int32_t p2s_emit_parse_full(const char *text, size_t len, struct p2s_model *m);
@@ -36,8 +38,6 @@ void p2s_emit_parse_bandwidth(const json_t *o, struct p2s_bandwidth *b);
 void p2s_emit_parse_latency(const json_t *o, struct p2s_latency *l);
 int32_t p2s_emit_parse_sizes(const json_t *list, struct p2s_size_row **rows, size_t *count);
 void p2s_emit_parse_gpu_numbers(const json_t *gpu, struct p2s_gpu_facts *f);
-/* groups_json.c: adds partition, best_groups and orders. Returns 1, 0 when out of memory. */
-int32_t p2s_emit_groups(json_t *decision, const struct p2s_model *m);
 /* facts_json.c: the way to a GPU and its own link, and back. */
 json_t *p2s_emit_path(const struct p2s_gpu_facts *f);
 json_t *p2s_emit_link(const struct p2s_gpu_facts *f);

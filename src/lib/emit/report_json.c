@@ -243,12 +243,12 @@ json_t *p2s_emit_settings_json(const struct p2s_model *m)
 
 static json_t *decision(const struct p2s_model *m, int32_t pass_untested)
 {
+	json_t *o;
 	json_t *gpus = json_array();
 	json_t *consumers = json_object();
 	json_t *vetoes = json_array();
 	json_t *islands = json_array();
 
-	json_t *o;
 	for (size_t i = 0; i < m->gpu_count; i++)
 		if (m->gpus[i].in_group)
 			json_array_append_new(gpus, json_string(m->gpus[i].address));
