@@ -44,5 +44,11 @@ void twin_tear_cases(struct twin *t);
 void twin_atomic_cases(struct twin *t);
 void twin_wide_cases(struct twin *t);
 void twin_ll_cases(struct twin *t);
+void twin_measure_begin(struct twin *t); /* before: */
+void twin_gate_cases(struct twin *t);
+void twin_pump_cases(struct twin *t);
+void twin_chase_cases(struct twin *t);
+void twin_issue_cases(struct twin *t);
+void twin_pong_cases(struct twin *t);
 
 #endif

@@ -2,7 +2,9 @@
  * requests, on clean and on damaged buffers, and must give the same results and leave the same bytes. Where the
  * pattern defines the outcome, the bytes are also compared with core/word.h, so that a mistake in both would show.
  *
- *   twin_compare WORKER SIM_LIBRARY SIM_HOST SIM_ADDRESS [LIBRARY HOST ADDRESS]
+ *   twin_compare [--text] WORKER SIM_LIBRARY SIM_HOST SIM_ADDRESS [LIBRARY HOST ADDRESS]
+ *
+ * --text: the kernels as the driver compiles them from their text, although the build may have ready-made code.
  *
  * The last three replace the real GPU by another simulated one: that tests this program where there is no GPU. */
 #include <dirent.h>
@@ -14,6 +16,7 @@
 #include "twin.h"
 
 static struct twin twin;
+static int text_only;
 
 /* The first GPU of the nvidia driver. */
 static int find_gpu(char *out, size_t cap)
@@ -37,7 +40,8 @@ static int prepare(struct twin *t, int s, const char *worker, const char *librar
 
 	if (memory < 0 || !drive_start(&t->drive[s], worker, library, host, -1, 1))
 		return 0;
-	if (drive_init(&t->drive[s], 0, address, &t->answer[s]) != P2S_RC_OK || t->drive[s].device[0].module != 1) {
+	t->drive[s].init_mode = text_only ? P2S_INIT_TEXT : P2S_INIT_ANY;
+	if (drive_init(&t->drive[s], 0, address, &t->answer[s]) != P2S_RC_OK || t->drive[s].device[0].module < 1) {
 		printf("init of %s: error %d %d at %s, %s\n", address, t->answer[s].cuda_error, t->drive[s].device[0].cuda_error,
 			   t->answer[s].where, t->drive[s].device[0].jit_log);
 		return 0;
@@ -60,9 +64,16 @@ int main(int argc, char **argv)
 		void (*run)(struct twin *);
 	} kernels[] = {{"p2s_fill", twin_fill_cases}, {"p2s_check", twin_check_cases}, {"p2s_load", twin_load_cases},
 				   {"p2s_mp", twin_mp_cases},     {"p2s_tear", twin_tear_cases},   {"p2s_atomic", twin_atomic_cases},
-				   {"p2s_wide", twin_wide_cases}, {"p2s_ll", twin_ll_cases}};
+				   {"p2s_wide", twin_wide_cases}, {"p2s_ll", twin_ll_cases},     {"loading the second module", twin_measure_begin},
+				   {"p2s_gate", twin_gate_cases}, {"p2s_pump", twin_pump_cases}, {"p2s_chase", twin_chase_cases},
+				   {"p2s_issue", twin_issue_cases}, {"p2s_pong", twin_pong_cases}};
 	char address[48] = "";
 
+	if (argc > 1 && strcmp(argv[1], "--text") == 0) {
+		text_only = 1;
+		argv++;
+		argc--;
+	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc != 5 && argc != 8) {
 		printf("usage: twin_compare WORKER SIM_LIBRARY SIM_HOST SIM_ADDRESS [LIBRARY HOST ADDRESS]\n");
@@ -79,6 +90,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	printf("%s against %s\n", twin.drive[TWIN_REAL].device[0].name, twin.drive[TWIN_SIM].device[0].name);
+	printf("kernels %s, loaded in %d ms\n", twin.drive[TWIN_REAL].device[0].module == 2 ? "ready-made" : "from text",
+		   (int)(twin.drive[TWIN_REAL].device[0].module_ns / 1000000));
 	for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
 		int failed = twin.failed;
 		int done = twin.done;

@@ -361,7 +361,7 @@ static void peer_process(const char *worker, const char *library, const char *ho
 		expect(drive_send(&drive, i, &q, drive.control_fd[i]), "init", i);
 	}
 	for (int i = 0; i < 2; i++) {
-		if (!expect(drive_receive(&drive, i, NULL, &a) == P2S_RC_OK && drive.device[i].module == 1, "init", a.cuda_error))
+		if (!expect(drive_receive(&drive, i, NULL, &a) == P2S_RC_OK && drive.device[i].module >= 1, "init", a.cuda_error))
 			printf("%s: %d at %s, %d %s\n", address[i], a.cuda_error, a.where, drive.device[i].cuda_error,
 				   drive.device[i].jit_log);
 		tell_start(&drive.device[i]);

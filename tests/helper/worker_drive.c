@@ -112,7 +112,7 @@ int drive_ask(struct drive *d, int channel, struct p2s_op_request *q, int fd, in
 
 int drive_init(struct drive *d, int channel, const char *address, struct p2s_op_answer *a)
 {
-	struct p2s_op_request q = {.op = P2S_OP_INIT, .timeout_ns = UINT64_C(10000000000)};
+	struct p2s_op_request q = {.op = P2S_OP_INIT, .mode = d->init_mode, .timeout_ns = UINT64_C(10000000000)};
 
 	snprintf(q.text, sizeof q.text, "%s", address);
 	return drive_ask(d, channel, &q, d->control_fd[channel], NULL, a);

@@ -12,6 +12,7 @@
 struct drive {
 	pid_t pid;
 	int count;
+	uint32_t init_mode; /* of INIT, P2S_INIT_* */
 	int sock[DRIVE_CHANNELS];
 	int control_fd[DRIVE_CHANNELS];
 	struct p2s_control *control[DRIVE_CHANNELS];
