@@ -1,9 +1,10 @@
 """The plugin's calls: what NCCL sees on a healthy and on a broken machine, and that nothing else happens to its process."""
 
 import os
+import subprocess
 import unittest
 
-from common import BROKEN, HEALTHY, HOSTS, PluginTest, VETO
+from common import BROKEN, HEALTHY, HOSTS, PluginTest, PROGRAM, VETO
 
 
 class Calls(PluginTest):
@@ -40,6 +41,27 @@ class Calls(PluginTest):
     def test_one_bad_direction_vetoes(self):
         seen = self.run_loader(self.environment(self.conf(HOSTS / "f08-one-direction")))
         self.assertEqual(seen.set(), VETO)
+
+    def test_a_protocol_is_taken_away(self):
+        environment = self.environment(self.conf(HOSTS / "x-torn-lines"))
+        self.assertEqual(self.run_loader(environment).set(), {"NCCL_PROTO": "^LL128"})
+        seen = self.run_loader(dict(environment, NCCL_PROTO="LL128,LL"))
+        self.assertEqual(seen.set(), {"NCCL_PROTO": "LL"})
+        self.assertIn("peer-to-peer is safe for NCCL; NCCL is told NCCL_PROTO=^LL128", seen.log[0][1])
+
+    def test_a_level(self):
+        """Near pairs are good, far ones are not: NCCL hears a level, unless its user wants less, or has a topology of his own."""
+        host = HOSTS / "x-far-pairs"
+        environment = self.environment(self.conf(host))
+        made = subprocess.run([PROGRAM, "test", "--keep-going", "--no-measure", "--host", host], env=environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=200)
+        self.assertEqual(made.returncode, 1, made.stderr)
+        vetoes = {"NCCL_WIN_ENABLE": "0", "NCCL_NVLS_ENABLE": "0"}
+        for user, told in ((None, "PXB"), ("SYS", "PXB"), ("NVL", "NVL"), ("LOC", "LOC"), ("nonsense", "PXB")):
+            seen = self.run_loader(environment if user is None else dict(environment, NCCL_P2P_LEVEL=user))
+            self.assertEqual(seen.set(), dict(vetoes, NCCL_P2P_LEVEL=told), user)
+            self.assertIn("NCCL's peer-to-peer is limited: CORRUPT", seen.log[0][1])
+        self.assertEqual(self.run_loader(dict(environment, NCCL_TOPO_FILE="/some/file")).set(), VETO)
 
     def test_one_gpu_and_none(self):
         self.assertEqual(self.run_loader(self.environment(self.conf(HOSTS / "one-gpu"))).set(), {})
