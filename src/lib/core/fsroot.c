@@ -247,7 +247,13 @@ enum p2s_read p2s_fsroot_list(const struct p2s_fsroot *root, const char *path, c
 		close(fd);
 		return P2S_READ_ERROR;
 	}
-	while ((entry = readdir(dir)) != NULL) {
+	for (;;) {
+		errno = 0;
+		entry = readdir(dir);
+		if (entry == NULL && errno != 0)
+			goto failed; /* a list that broke off is not the whole list */
+		if (entry == NULL)
+			break;
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
 		if (*count == cap) {

@@ -44,21 +44,24 @@ static DIR *open_list(int dir)
 	return d;
 }
 
-/* Highest generation below `below`. */
+/* Highest generation below `below`; 0 also when the list breaks off: the newest might be in the rest. */
 static uint64_t highest_below(int dir, uint64_t below)
 {
 	DIR *d = open_list(dir);
 	struct dirent *e;
 	uint64_t best = 0;
 
-	while (d != NULL && (e = readdir(d)) != NULL) {
+	if (d == NULL)
+		return 0;
+	for (errno = 0; (e = readdir(d)) != NULL; errno = 0) {
 		uint64_t n = number_of(e->d_name, ".json");
 
 		if (n > best && n < below)
 			best = n;
 	}
-	if (d != NULL)
-		closedir(d);
+	if (errno != 0)
+		best = 0;
+	closedir(d);
 	return best;
 }
 
