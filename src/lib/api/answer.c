@@ -56,6 +56,17 @@ static int32_t no_group(struct p2s_session *s, struct p2s_model *m)
 	return nothing(s, m, "NO_DEVICE_ACCESS", "/dev", text);
 }
 
+/* Unreadable is not absent: what may be a peer can neither be tested nor left out. */
+static int32_t unsure(struct p2s_session *s, struct p2s_model *m)
+{
+	char text[160];
+
+	for (size_t i = 0; i < m->gpu_count; i++)
+		m->gpus[i].in_group = 0;
+	snprintf(text, sizeof text, "vendor, class or driver of %d PCI functions cannot be read: there may be more GPUs", (int)m->unsure_gpus);
+	return nothing(s, m, "PEER_INVISIBLE", "/sys/bus/pci/devices", text);
+}
+
 static int32_t invisible(struct p2s_session *s, struct p2s_model *m)
 {
 	size_t bound = 0;
@@ -99,6 +110,11 @@ int32_t p2s_answer_group(struct p2s_session *s, struct p2s_model *m, int32_t cud
 	int32_t rc;
 
 	*group = p2s_group_judge(&s->root, &s->seam, m, cuda_asked);
+	if (m->unsure_gpus > 0) {
+		*group = P2S_GROUP_INVISIBLE;
+		rc = check_list(s, m);
+		return rc != 0 ? rc : unsure(s, m);
+	}
 	if (*group == P2S_GROUP_NONE || *group == P2S_GROUP_INVISIBLE) {
 		rc = check_list(s, m);
 		if (rc != 0)

@@ -24,13 +24,19 @@ static const char *last_part(const char *path)
 	return slash == NULL ? path : slash + 1;
 }
 
-static uint32_t number(const struct p2s_fsroot *root, const char *address, const char *attribute)
+/* 0 where there is no such attribute. *unsure is set where there is one that cannot be read: that is not the same. */
+static uint32_t number(const struct p2s_fsroot *root, const char *address, const char *attribute, int32_t *unsure)
 {
 	char path[128];
-	uint64_t v;
+	uint64_t v = 0;
+	enum p2s_read r;
 
 	snprintf(path, sizeof path, DEVICES "/%s/%s", address, attribute);
-	return p2s_fsroot_u64(root, path, &v) == P2S_READ_OK && v <= UINT32_MAX ? (uint32_t)v : 0;
+	r = p2s_fsroot_u64(root, path, &v);
+	if (r == P2S_READ_OK && v <= UINT32_MAX)
+		return (uint32_t)v;
+	*unsure |= r != P2S_READ_ABSENT;
+	return 0;
 }
 
 /* uevent gives driver, class and ids in one read. Returns 1 if it held the ids. */
@@ -65,21 +71,27 @@ static int from_uevent(const struct p2s_fsroot *root, struct p2s_gpu *g)
 	return got == 7;
 }
 
-static void from_attributes(const struct p2s_fsroot *root, struct p2s_gpu *g)
+/* Returns 1 if it could not be read whether this is a GPU of the driver. */
+static int32_t from_attributes(const struct p2s_fsroot *root, struct p2s_gpu *g)
 {
 	char path[128];
 	char link[512];
+	int32_t unsure = 0;
+	int32_t never_mind = 0;
+	enum p2s_read r;
 
-	g->vendor = number(root, g->address, "vendor");
+	g->vendor = number(root, g->address, "vendor", &unsure);
 	if (g->vendor != NVIDIA)
-		return;
-	g->class_code = number(root, g->address, "class");
-	g->device = number(root, g->address, "device");
-	g->subsystem_vendor = number(root, g->address, "subsystem_vendor");
-	g->subsystem_device = number(root, g->address, "subsystem_device");
+		return unsure;
+	g->class_code = number(root, g->address, "class", &unsure);
+	g->device = number(root, g->address, "device", &never_mind);
+	g->subsystem_vendor = number(root, g->address, "subsystem_vendor", &never_mind);
+	g->subsystem_device = number(root, g->address, "subsystem_device", &never_mind);
 	snprintf(path, sizeof path, DEVICES "/%s/driver", g->address);
-	if (p2s_fsroot_link(root, path, link, sizeof link) == P2S_READ_OK)
+	r = p2s_fsroot_link(root, path, link, sizeof link);
+	if (r == P2S_READ_OK)
 		snprintf(g->driver, sizeof g->driver, "%.31s", last_part(link));
+	return unsure || (r != P2S_READ_OK && r != P2S_READ_ABSENT);
 }
 
 static void read_bars(const struct p2s_fsroot *root, struct p2s_gpu *g)
@@ -129,7 +141,7 @@ static int32_t add(const struct p2s_fsroot *root, struct p2s_model *m, const cha
 	if (scope == P2S_SCOPE_ALL || !from_uevent(root, &probe)) {
 		/* A walk over all devices looks at one attribute first: most are not NVIDIA's. */
 		probe.driver[0] = '\0';
-		from_attributes(root, &probe);
+		m->unsure_gpus += from_attributes(root, &probe);
 	}
 	kind = probe.class_code >> 8;
 	if (probe.vendor != NVIDIA || (kind != 0x0300 && kind != 0x0302))
