@@ -34,6 +34,12 @@ def amd(description, count=2, acs=(0x001D, 0x001D), **more):
     return h
 
 
+def mixed_domains():
+    gpus = pcie_gpus(AMD_BDFS[:3], AMD_PORTS[:3], **RTX5880)
+    gpus[0]["group_type"] = "DMA-FQ"
+    return gpus
+
+
 # ---- others ----
 
 def intel(description, **more):
@@ -130,6 +136,11 @@ HOSTS = {
                                 meta={"privileged": False}),
     "f01b-four-two-redirect": amd("Four cards, two of them below ports that redirect; no direction works.", count=4,
                                   acs=(0x001D, 0x001D, 0, 0), source="vllm-project/vllm#51513"),
+    "f01c-mixed-domains": amd(
+        "Three cards, and only the first is in a translating domain: what it starts is lost, what others start arrives.",
+        gpus=mixed_domains(), group_type="identity", source="invented", faults=[
+            said({"src": AMD_BDFS[0], "op": "sm_store", "effect": "drop"}, PAGE_FAULT),
+            {"src": AMD_BDFS[0], "op": COPIES + STORES, "effect": "drop"}, {"src": AMD_BDFS[0], "op": "flag", "effect": "hang"}]),
     "f02-intel-silent": intel("Two RTX 6000 Ada on a Xeon workstation: bytes are lost and nothing says so."),
     "f02a-kmsg-denied": intel("The same, and the kernel log cannot be read.", meta={"kmsg": "denied", "privileged": False}),
     "f03-stale-cache": amd("The machine of f01 after its repair: identity domains, nothing redirects.", acs=(0, 0),
