@@ -10,6 +10,7 @@
 #define SHADOW_EXPORT __attribute__((visibility("default")))
 #define SHADOW_UNKNOWN 999 /* CUDA_ERROR_UNKNOWN: a test of damage must not pass by accident */
 
+#define SHADOW_NO_COMPILER 221 /* CUDA_ERROR_JIT_COMPILER_NOT_FOUND */
 #define SHADOW_NOT_READY 600
 
 enum shadow_mode {
@@ -33,6 +34,7 @@ struct shadow_conf {
 	char driver[512]; /* "": libcuda.so.1 of the system */
 	int mode;
 	int mapping;
+	int no_kernels;
 	uint64_t above; /* only transfers of more bytes */
 };
 

@@ -9,6 +9,7 @@
  *   mode=mirror     what happens (default mirror), see modes[] below
  *   above=33554432  only transfers of more bytes
  *   mapping=ipc     only over this mapping: peer, ipc, cumem
+ *   kernels=no      no kernel is found in any module, as without a compiler
  *   driver=PATH     the driver behind (default libcuda.so.1 of the system): the simulated one in tests without GPUs
  * Without the file, or where a wrapped call cannot be understood, calls fail with CUDA_ERROR_UNKNOWN: a test of damage must not
  * pass by accident.
@@ -108,6 +109,8 @@ static int read_word(char *word)
 		conf.above = strtoull(value, &end, 10);
 		return *value != '\0' && *end == '\0';
 	}
+	if (strcmp(word, "kernels") == 0)
+		return (conf.no_kernels = strcmp(value, "no") == 0);
 	if (strcmp(word, "mode") == 0)
 		return (conf.mode = word_of(modes, sizeof modes / sizeof modes[0], value)) >= 0;
 	if (strcmp(word, "mapping") == 0)
@@ -394,8 +397,8 @@ SHADOW_EXPORT int cuModuleGetFunction(p2s_cufunction *out, p2s_cumodule module, 
 	int (*next)(p2s_cufunction *, p2s_cumodule, const char *);
 	int rc = P2S_SHADOW_NEXT(next, "cuModuleGetFunction") ? next(out, module, name) : SHADOW_UNKNOWN;
 
-	if (rc != 0)
-		return rc;
+	if (rc != 0 || conf.no_kernels)
+		return rc != 0 ? rc : SHADOW_NO_COMPILER;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
 		if (strcmp(kernels[i].name, name) == 0 && function_count < 256)

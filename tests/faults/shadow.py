@@ -4,7 +4,8 @@
 usage: shadow.py --build DIR [--real] [--only MODE] [--out DIR]
 
 Without --real: over the simulated driver, on a machine made on the fly. With --real: over the driver of this machine, on its first
-two GPUs. What the modes do: src/sim/shadow_window.c."""
+two GPUs. What the modes do: src/sim/shadow_window.c. At last nothing is damaged and no kernel loads: copies must be proven all the
+same, and nothing else permitted."""
 
 import argparse
 import json
@@ -36,6 +37,8 @@ MODES = [
     ("drop", f"above={BIG}", {"sm_store", "ce_write", "sizes"}, {"dropped"}, "standard", None),
     ("zeros", "mapping=ipc", {"sm_store"}, {"zeros"}, "quick", "ipc"),
     ("mirror", "mapping=peer", {"sm_store"}, {"mirror"}, "quick", "peer"),
+    ("zeros", "kernels=no", {"ce_write"}, {"zeros"}, "quick", None),
+    ("bit", "kernels=no above=65536", {"ce_write"}, {"bit_error"}, "standard", None),
 ]
 
 
@@ -82,6 +85,21 @@ def judge(row, src, dst, code, report, stderr):
     return out
 
 
+def without_kernels(src, dst, code, report, stderr):
+    """Nothing is damaged, no kernel loads: copies are proven, and nothing else."""
+    if report is None:
+        return [f"no report, exit {code}: {stderr.strip()[-300:]}"]
+    allowed = sorted(name for name, c in report["decision"]["consumers"].items() if c["allowed"])
+    out = [] if allowed == ["peer_copies"] else [f"allowed: {allowed}"]
+    for pair in report["pairs"]:
+        fine = {leg["leg"] for leg in pair["legs"] if leg["verdict"] == "OK" and leg["mapping"] == "peer"}
+        if not {"ce_write", "ce_read", "sizes", "stale"} <= fine or fine - {"ce_write", "ce_read", "sizes", "stale", "load"}:
+            out.append(f"{pair['src']}>{pair['dst']}: over peer OK are {sorted(fine)}")
+        out += [f"{pair['src']}>{pair['dst']} {leg['leg']} {leg['verdict']} '{leg['note']}'" for leg in pair["legs"]
+                if leg["verdict"] in BAD]
+    return out
+
+
 def two_gpus(build):
     done = subprocess.run([str(build / "bin/p2psafe"), "probe", "--json"], env=machine.environment(), capture_output=True, text=True,
                           timeout=60)
@@ -108,14 +126,16 @@ def main():
             machine.write(machine.describe(2), host)
             driver = f" driver={args.build.resolve() / 'libexec/p2psafe/sim/libcuda.so.1'}"
         src, dst = gpus
-        for row in MODES:
+        rows = [(row, judge) for row in MODES]
+        rows.append((("mirror", f"kernels=no above={2**62}", (), (), "standard", None), lambda row, *rest: without_kernels(*rest)))
+        for row, judged in rows:
             name = " ".join(row[:2]).strip()
             if args.only not in name:
                 continue
             conf = f"src={src} dst={dst} mode={row[0]} {row[1]}{driver}"
             start = time.monotonic()
             out = args.out / f"shadow-{name.replace(' ', '-').replace('=', '-')}.json" if args.out else None
-            problems = judge(row, src, dst, *run(args.build, folder, conf, ["--level", row[4], "--gpus", ",".join(gpus)], host, out))
+            problems = judged(row, src, dst, *run(args.build, folder, conf, ["--level", row[4], "--gpus", ",".join(gpus)], host, out))
             print(f"{'FAIL' if problems else 'ok  '} {name} ({time.monotonic() - start:.1f} s)")
             for line in problems[:6]:
                 print(f"       {line}")
