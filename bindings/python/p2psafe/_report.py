@@ -292,7 +292,7 @@ class Report:
 
         visible is the CUDA_VISIBLE_DEVICES of the server, home its home folder; without them this process's environment
         counts (unless environment is False). A simulated report needs home. A file that p2psafe did not write is replaced
-        only with force. See docs/PLUGIN.md.
+        only with force. See docs/CACHES.md.
         """
         return write_caches(self._lib, self._handle, visible=visible, home=home, force=force, environment=environment,
                             promote=promote)
