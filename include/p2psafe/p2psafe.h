@@ -590,6 +590,16 @@ struct p2psafe_caches {
 P2PSAFE_API int32_t p2psafe_report_write_caches(const p2psafe_report *report, const struct p2psafe_caches *caches, char **out,
                                                 struct p2psafe_error *err);
 
+/* ---- Several nodes -------------------------------------------------------------------------------------- */
+
+/* Joins the JSON reports of a job's nodes into one report whose settings every rank can use: a consumer is allowed only if it is
+ * on every node (nodes of one GPU take nothing away), and NCCL may go as far as on the worst. Each report is judged again from its
+ * legs, and never better than it says itself. A text that is NULL, damaged or of a newer schema vetoes everything. The result has no
+ * GPUs and pairs of its own. exit_codes (may be NULL; count entries): p2psafe_report_exit_code() of each, 4 for what is no report.
+ * Free *out with p2psafe_report_free(). Errors: E_INVALID (no reports), E_NOMEM. Since 1.0. */
+P2PSAFE_API int32_t p2psafe_merge(const char *const *reports, int32_t count, int32_t *exit_codes, p2psafe_report **out,
+                                  struct p2psafe_error *err);
+
 /* ---- The kept record ------------------------------------------------------------------------------------ */
 
 /* Where the record is kept under these options: "" when there is no place. Free with p2psafe_string_free(). Since 1.0. */

@@ -137,11 +137,16 @@ static int check_values(const struct cli_args *args)
 			good = p2psafe_level_from_name(value) != 0;
 		else if (k == CLI_OPTION_FORMAT)
 			good = p2psafe_format_from_name(value) != 0;
+		else if (k == CLI_OPTION_BEST || k == CLI_OPTION_ORDER)
+			good = strspn(value, "0123456789") == strlen(value) && strlen(value) <= 3 && atoi(value) >= 2;
+		else if (k == CLI_OPTION_BY)
+			good = strcmp(value, "uuid") == 0 || strcmp(value, "ordinal") == 0 || strcmp(value, "address") == 0;
 		else if (k == CLI_OPTION_DEADLINE || k == CLI_OPTION_SOAK)
 			good = cli_seconds_parse(value, &ms);
 		if (!good) {
 			cli_say("option %s: expected %s, got '%s'", cli_options[k].name,
 			        k == CLI_OPTION_DEADLINE || k == CLI_OPTION_SOAK ? "seconds above 0 and at most 604800"
+			        : k == CLI_OPTION_BEST || k == CLI_OPTION_ORDER  ? "a number of GPUs, 2 or more"
 			                                                         : cli_options[k].argument,
 			        value);
 			return CLI_EXIT_USAGE;

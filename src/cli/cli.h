@@ -73,6 +73,8 @@ int cli_cmd_gather(const struct cli_args *args);
 int cli_cmd_env(const struct cli_args *args);
 int cli_cmd_run(const struct cli_args *args);
 int cli_cmd_cache(const struct cli_args *args);
+int cli_cmd_groups(const struct cli_args *args);
+int cli_cmd_merge(const struct cli_args *args);
 int cli_cmd_help(const struct cli_args *args);
 
 /* help.c */

@@ -19,7 +19,7 @@ PROGRAM = ""
 HOSTS = pathlib.Path(__file__).resolve().parent
 FOUNDING = str(HOSTS / "s01-founding-host")
 HEALTHY = str(HOSTS / "ok-2xh200-nvlink")
-COMMANDS = ("probe", "test", "decide", "explain", "gather", "env", "run", "cache", "help")
+COMMANDS = ("probe", "test", "decide", "explain", "gather", "env", "run", "groups", "merge", "cache", "help")
 
 
 class Program(unittest.TestCase):

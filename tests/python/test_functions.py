@@ -132,6 +132,9 @@ class Functions(LibraryTest):
             self.assertEqual(call(None, None, ctypes.byref(null), ctypes.byref(err)), _abi.E_INVALID)
             self.assertFalse(null.value)
         self.assertEqual(lib.p2psafe_cache_clear(None, None, ctypes.byref(err)), _abi.E_INVALID)
+        self.assertEqual(lib.p2psafe_merge(None, 1, None, ctypes.byref(null), ctypes.byref(err)), _abi.E_INVALID)
+        for count in (0, -1, INT_MAX):
+            self.assertEqual(lib.p2psafe_merge(ctypes.byref(null), count, None, ctypes.byref(null), None), _abi.E_INVALID)
         # no report: the full veto, in every format
         for number in range(_abi.FORMAT_SHELL, _abi.FORMAT_SYSTEMD_UNIT + 1):
             text = ctypes.c_void_p()

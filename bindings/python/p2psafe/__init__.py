@@ -20,6 +20,7 @@ from ._caches import Cache
 from ._context import Context, LogCallback, Options
 from ._errors import LibraryError, P2PSafeError, TooLateError
 from ._library import PathLike, load
+from ._merge import merge
 from ._report import About, Consumer, Finding, Gpu, Group, Leg, Pair, Report, Setting, Size, Staged, Word
 from .constants import *  # noqa: F401,F403
 

@@ -327,6 +327,7 @@ PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "p2psafe_report_order": (c_int32, [_REPORT, c_int32, _LIST, c_int32]),
     "p2psafe_report_json": (c_int32, [_REPORT, _OUT, _ERR]),
     "p2psafe_report_env": (c_int32, [_REPORT, c_int32, _OUT, _ERR]),
+    "p2psafe_merge": (c_int32, [_OUT, c_int32, _LIST, _OUT, _ERR]),
     "p2psafe_string_free": (None, [c_void_p]),
     "p2psafe_report_write_caches": (c_int32, [_REPORT, POINTER(Caches), _OUT, _ERR]),
     "p2psafe_cache_path": (c_int32, [_CONTEXT, _OPT, _OUT, _ERR]),
