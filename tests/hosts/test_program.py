@@ -103,7 +103,6 @@ class Usage(Program):
                 code, text, err = self.run_program(*words)
                 self.assertEqual((code, err), (0, ""), words)
                 self.assertIn("--help", text)
-        self.assertNotIn("merge", out)
 
     def test_the_manual_page_is_complete(self):
         manual = (HOSTS.parents[1] / "docs/man/p2psafe.1").read_text(encoding="utf-8").replace("\\-", "-")
