@@ -8,6 +8,7 @@
 
 #include "core/word.h"
 #include "helper/legs.h"
+#include "helper/near.h"
 
 #define SLICE P2S_MIB /* each pair of a round uses a slice of its own, numbered by its lower GPU */
 
@@ -19,6 +20,28 @@ static void map_host(struct p2s_run *run, uint32_t g, int fd, uint64_t bytes)
 
 	p2s_chan_post(run, &d->chan[P2S_CHAN_GPU], &req, fd);
 	d->host_mapped = p2s_chan_wait(run, &d->chan[P2S_CHAN_GPU], &answer, NULL) == P2S_RC_OK;
+}
+
+/* Each slice beside the GPU that it is numbered by, as the buffers of NCCL's shared memory are; pages stay where they are first
+ * touched, so that is done here, before a worker pins all of them. A wish: on one node, or where the kernel forbids it, they lie
+ * anywhere. */
+static void place(struct p2s_run *run)
+{
+	unsigned char *at;
+
+	if (run->simulated) /* nodes of this machine say nothing about it */
+		return;
+	at = mmap(NULL, SLICE * run->n, PROT_READ | PROT_WRITE, MAP_SHARED, run->host_fd, 0);
+	if (at == MAP_FAILED)
+		return;
+	for (uint32_t i = 0; i < run->tested_count; i++) {
+		uint32_t g = run->tested[i];
+		int32_t node = p2s_near_node(run->gpu[g].address);
+
+		if (node >= 0 && p2s_near_place(node, at + g * SLICE, SLICE))
+			memset(at + g * SLICE, 0, SLICE);
+	}
+	munmap(at, SLICE * run->n);
 }
 
 static void map_host_task(struct p2s_run *run, uint32_t g, int kind)
@@ -123,6 +146,7 @@ void p2s_staged_run(struct p2s_run *run)
 	run->host_fd = memfd_create("p2psafe-staged", MFD_CLOEXEC);
 	if (run->host_fd < 0 || ftruncate(run->host_fd, (off_t)(SLICE * run->n)) != 0)
 		return;
+	place(run);
 	p2s_run_each(run, 1, map_host_task);
 	p2s_run_rounds(run, staged_pair);
 	close(run->host_fd);
