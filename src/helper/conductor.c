@@ -137,9 +137,11 @@ static void look_at_host(struct p2s_run *run)
 static void finish(struct p2s_run *run, int32_t status, const char *text)
 {
 	struct p2s_lib_done done = {.status = status};
+	uint64_t since = p2s_now_ns();
 
 	p2s_workers_end(run);
 	p2s_klog_finish(run);
+	p2s_link_timing(run, "end", since);
 	p2s_link_timing(run, "total", run->start_ns);
 	snprintf(done.text, sizeof done.text, "%s", text);
 	atomic_store(&run->finishing, 1);
@@ -228,8 +230,10 @@ static void phases(struct p2s_run *run)
 	since = p2s_now_ns();
 	p2s_setup_mappings(run);
 	p2s_link_timing(run, "mapping", since);
+	since = p2s_now_ns();
 	p2s_workers_await_side(run, 1); /* who has NVLink goes first, and who must not be tested does not go */
 	p2s_risk_static(run);
+	p2s_link_timing(run, "nvml", since);
 	since = p2s_now_ns();
 	p2s_first_contact_run(run);
 	p2s_link_timing(run, "first_contact", since);
