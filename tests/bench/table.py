@@ -164,6 +164,9 @@ def real_rows(b, floor):
           "2" if n == 2 else "2 and %d times 0.25 s" % (n - 1), standard <= most)
     first = statistics.median(r["timing_ms"]["first_contact"] for r in reports) / (n * (n - 1))
     b.row("first contact, per directed pair", "%.1f ms" % first, "", "", "3 ms", first <= 3)
+    kernels = [r["timing_ms"]["kernels"] for r in reports if "kernels" in r["timing_ms"]]
+    if kernels:
+        b.row("kernels of the test loaded, slowest worker", "%.0f ms" % max(kernels), "", "", "150 ms", max(kernels) <= 150)
     measured = []
 
     def measured_once():
@@ -188,15 +191,14 @@ def best(report, kind):
 
 
 def nvbandwidth_number(b, test):
-    """The median of a matrix of numbers; the program prints text."""
-    text, _ = b.run([b.args.nvbandwidth, "-t", test], b.cache("nvbandwidth"), ok=(0,))
-    numbers = []
-    for line in text.splitlines():
-        if re.match(r"^\s*\d+(\s+(N/A|\d+\.\d+))+\s*$", line):
-            numbers += [float(w) for w in line.split()[1:] if w != "N/A"]
-    if not numbers:
-        raise Failed("%s printed no matrix" % test)
-    return statistics.median(numbers)
+    """The median of its matrix, in its own unit."""
+    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "gpu"))
+    import measure
+
+    try:
+        return measure.matrix(b.args.nvbandwidth, test, b.env)
+    except SystemExit as e:
+        raise Failed(str(e))
 
 
 def speed_rows(b, report):
