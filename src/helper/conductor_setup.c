@@ -304,7 +304,8 @@ static uint64_t buffer_bytes(const struct p2s_run *run, uint32_t g)
 	if (total > TOTAL_MAX)
 		total = TOTAL_MAX;
 	each = total / BUFFERS;
-	if (run->ask.level == P2PSAFE_LEVEL_QUICK && each > QUICK_BYTES)
+	/* Speeds need more than a few bytes, whatever else is tested. */
+	if (run->ask.level == P2PSAFE_LEVEL_QUICK && (run->ask.flags & P2PSAFE_FLAG_MEASURE) == 0 && each > QUICK_BYTES)
 		each = QUICK_BYTES;
 	if (each > BUFFER_MAX)
 		each = BUFFER_MAX;

@@ -251,6 +251,7 @@ void p2s_measure_apart(struct p2s_measure *m, struct p2s_mlane *const *lanes, ui
 	for (uint32_t i = 0; i < count; i++) {
 		struct p2s_mlane *l = lanes[i];
 		uint64_t *alone = &m->alone[p2s_run_way(m->run, l->lane.a, l->lane.b)->path];
+		uint64_t beside = l->way[P2S_WAY_CE_WRITE];
 
 		if (!l->ok)
 			continue;
@@ -259,7 +260,7 @@ void p2s_measure_apart(struct p2s_measure *m, struct p2s_mlane *const *lanes, ui
 			*alone = l->way[P2S_WAY_CE_WRITE];
 		}
 		/* Whom others slowed down was not measured yet; what it gave beside them is at least what it has. */
-		if (l->way[P2S_WAY_CE_WRITE] < *alone / 100 * SHARED_PERCENT) {
+		if (beside < *alone / 100 * SHARED_PERCENT) {
 			l->shared = 1;
 			p2s_measure_speeds(m, &l, 1);
 		}

@@ -36,6 +36,13 @@ void host_write(const struct made_host *h, const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
+/* 10, 20, ... f0, and one more: sixteen GPUs at most. */
+static unsigned bus_of(uint32_t gpu)
+{
+	assert_true(gpu < 16);
+	return gpu < 15 ? 16 * (gpu + 1) : 0xf8;
+}
+
 void host_make(struct made_host *h, uint32_t n, const char *link, const char *faults, const char *more, const char *host)
 {
 	char text[16384];
@@ -50,7 +57,7 @@ void host_make(struct made_host *h, uint32_t n, const char *link, const char *fa
 		at += (size_t)snprintf(text + at, sizeof text - at,
 		                       "%s{\"bdf\": \"0000:%02x:00.0\", \"uuid\": \"GPU-00000000-0000-0000-0000-%012x\", "
 		                       "\"name\": \"Simulated\", \"minor\": %u}",
-		                       i == 0 ? "" : ", ", 16 * (i + 1), i + 1, i);
+		                       i == 0 ? "" : ", ", bus_of(i), i + 1, i);
 	if (link[0] == '{')
 		snprintf(text + at, sizeof text - at, "], \"links\": %s, \"faults\": [%s]}", link, faults);
 	else
@@ -100,7 +107,7 @@ void host_play(struct play *p, const struct made_host *h, uint32_t n)
 {
 	play_init(p, h->dir);
 	for (uint32_t i = 0; i < n; i++) {
-		snprintf(p->address[i], sizeof p->address[0], "0000:%02x:00.0", 16 * (i + 1));
+		snprintf(p->address[i], sizeof p->address[0], "0000:%02x:00.0", bus_of(i));
 		p->test[i] = 1;
 	}
 	p->n = n;

@@ -109,8 +109,13 @@ static void take(struct play *p, uint16_t id, const union p2s_lib_any *any, int 
 	} else if (id == p2s_id_lib_log_state) {
 		p->log_state = any->log_state;
 		p->log_states++;
-	} else if (id == p2s_id_lib_gpu_fact && any->gpu_fact.gpu < P2S_MAX_GPUS && any->gpu_fact.which >= 0 && any->gpu_fact.which < 32) {
+	} else if (id == p2s_id_lib_gpu_fact && any->gpu_fact.gpu < P2S_MAX_GPUS && any->gpu_fact.which >= 0 && any->gpu_fact.which < 64) {
 		p->gpu_facts[any->gpu_fact.gpu][any->gpu_fact.which] = any->gpu_fact.value;
+	} else if (id == p2s_id_lib_hop && any->hop.gpu < P2S_MAX_GPUS && any->hop.position + 1 == any->hop.count) {
+		p->hops[any->hop.gpu] = any->hop;
+	} else if (id == p2s_id_lib_measure) {
+		p->measures = realloc(p->measures, (p->measure_count + 1) * sizeof *p->measures);
+		p->measures[p->measure_count++] = any->measure;
 	} else if (id == p2s_id_lib_driver) {
 		p->driver = any->driver;
 		p->drivers++;
@@ -181,6 +186,8 @@ void play_free(struct play *p)
 			close(p->workers[i].pidfd);
 	free(p->legs);
 	free(p->events);
+	free(p->measures);
+	p->measures = NULL;
 	p->legs = NULL;
 	p->events = NULL;
 }
@@ -200,6 +207,25 @@ int32_t play_verdict(const struct play *p, uint32_t src, uint32_t dst, int32_t l
 	const struct p2s_lib_leg *l = play_leg(p, src, dst, leg, mapping);
 
 	return l != NULL ? l->verdict : 0;
+}
+
+uint64_t play_measure(const struct play *p, uint32_t src, uint32_t dst, int32_t kind, uint64_t bytes)
+{
+	for (size_t i = p->measure_count; i-- > 0;) {
+		const struct p2s_lib_measure *m = &p->measures[i];
+
+		if (m->src == src && m->dst == dst && m->kind == kind && m->bytes == bytes)
+			return m->value;
+	}
+	return 0;
+}
+
+uint64_t play_timing(const struct play *p, const char *name)
+{
+	for (size_t i = 0; i < p->timing_count; i++)
+		if (strcmp(p->timings[i].name, name) == 0)
+			return p->timings[i].ns;
+	return 0;
 }
 
 int play_has_fact(const struct play *p, const char *code)

@@ -49,7 +49,10 @@ struct play {
 	size_t event_count;
 	struct p2s_lib_log_state log_state;
 	int log_states;
-	uint64_t gpu_facts[P2S_MAX_GPUS][32]; /* by P2S_GPU_FACT_*; UINT64_MAX: did not come */
+	struct p2s_lib_measure *measures;
+	size_t measure_count;
+	struct p2s_lib_hop hops[P2S_MAX_GPUS]; /* the last that came of each GPU's last hop: the GPU itself */
+	uint64_t gpu_facts[P2S_MAX_GPUS][64]; /* by P2S_GPU_FACT_*; UINT64_MAX: did not come */
 	struct p2s_lib_gpu_out gpus[P2S_MAX_GPUS];
 	struct p2s_lib_pair_out pairs[P2S_MAX_GPUS][P2S_MAX_GPUS];
 	struct p2s_lib_driver driver;
@@ -73,6 +76,10 @@ void play_free(struct play *p);
 /* Last result of a leg; verdict 0 if none came. */
 int32_t play_verdict(const struct play *p, uint32_t src, uint32_t dst, int32_t leg, int32_t mapping);
 const struct p2s_lib_leg *play_leg(const struct play *p, uint32_t src, uint32_t dst, int32_t leg, int32_t mapping);
+/* The last value of a measured number, 0 if none came. */
+uint64_t play_measure(const struct play *p, uint32_t src, uint32_t dst, int32_t kind, uint64_t bytes);
+/* Of a timing by its name; 0 if it did not come. */
+uint64_t play_timing(const struct play *p, const char *name);
 int play_has_fact(const struct play *p, const char *code);
 /* Processes of the run that still exist. */
 int play_left(const struct play *p);
