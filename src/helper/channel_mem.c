@@ -230,8 +230,8 @@ void p2s_op_can_access(struct p2s_channel *c, struct p2s_call *call)
 	if (cu->cuDeviceGetP2PAttribute(&value, P2S_CU_P2P_ACCESS, c->dev, owner) == P2S_CU_SUCCESS && value)
 		a->value |= 2;
 	value = 0;
-	if (cu->cuDeviceGetP2PAttribute(&value, P2S_CU_P2P_NATIVE_ATOMIC, c->dev, owner) == P2S_CU_SUCCESS && value)
-		a->value |= 4;
+	if (cu->cuDeviceGetP2PAttribute(&value, P2S_CU_P2P_NATIVE_ATOMIC, c->dev, owner) == P2S_CU_SUCCESS)
+		a->value |= value ? 4 | 8 : 8;
 }
 
 static int free_buffer(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_buffer *b, int32_t kind)

@@ -580,7 +580,7 @@ static void ask_access(struct p2s_run *run, uint32_t a, uint32_t b)
 		return;
 	pthread_mutex_lock(&run->table_lock);
 	way->can_access = (answer.value & 1) != 0;
-	way->native_atomics = (answer.value & 4) != 0;
+	way->native_atomics = (answer.value & 8) == 0 ? -1 : (answer.value & 4) != 0;
 	pthread_mutex_unlock(&run->table_lock);
 	p2s_link_pair(run, a, b);
 }

@@ -203,6 +203,13 @@ int p2s_leg_atomics(struct p2s_run *run, uint32_t a, uint32_t b, int m, uint32_t
 		p2s_legs_untested(run, a, b, m, P2PSAFE_LEG_ATOMICS, P2PSAFE_VERDICT_UNSUPPORTED, 0, "no native atomics on this path");
 		return 1;
 	}
+	if (p2s_run_way(run, a, b)->native_atomics < 0) {
+		/* Where there are none, increments get lost: that must not pass for damage. */
+		if (!quiet)
+			p2s_legs_untested(run, a, b, m, P2PSAFE_LEG_ATOMICS, P2PSAFE_VERDICT_UNTESTED, 0,
+			                  "not known whether this path has native atomics");
+		return 1;
+	}
 	if (!p2s_both_open(run, a, b, m, 1, P2PSAFE_LEG_ATOMICS, &x))
 		return 0;
 	for (int i = 0; i < 2; i++) { /* the accessor through the window, the owner in its own memory, at once */

@@ -31,7 +31,7 @@ enum {
 	P2S_OP_PEER_ENABLE,  /* peer worker: text: address of the owner. cuCtxEnablePeerAccess from this channel's context to the
 	                        owner's; already enabled is OK */
 	P2S_OP_CAN_ACCESS,   /* text: address of the owner. value: bit 0 cuDeviceCanAccessPeer, bit 1 access supported, bit 2
-	                        native atomics (cuDeviceGetP2PAttribute) */
+	                        native atomics (cuDeviceGetP2PAttribute), bit 3 it is known whether */
 	P2S_OP_RELEASE,      /* buf: frees or unmaps it */
 	P2S_OP_FILL,         /* buf, off, len, seed: p2s_fill. Without kernels the GPU's own memory is filled by its copy engine */
 	P2S_OP_CHECK,        /* buf, off, len (region, multiples of 8), in_off, in_len, seed, seed2 (outside): p2s_check; without

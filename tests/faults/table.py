@@ -46,8 +46,14 @@ class Row:
         self.name, self.faults, self.leg, self.verdict = name, faults if isinstance(faults, list) else [faults], leg, verdict
         self.damage = {damage} if isinstance(damage, str) else damage
         self.mapping, self.says, self.level, self.gpus, self.links, self.ci = mapping, says, level, gpus, links, ci
-        self.spoils = spoils  # pair: only A>B; both: A and B, whatever they do; machine: all may suffer
+        self.spoils = spoils  # pair: only A>B; both: A and B, whatever they do; call: anybody, but nothing is damage
         self.options, self.host, self.moves, self.vetoes = list(options), host or {}, moves, vetoes
+
+
+def driver_calls():
+    """Every function that the helper calls."""
+    text = (pathlib.Path(__file__).resolve().parent / "../../src/helper/cuda_syms.def").read_text(encoding="utf-8")
+    return re.findall(r"^P2S_CU_SYM\((\w+),", text, re.M)
 
 
 def rows():
@@ -133,15 +139,16 @@ def rows():
     out.append(Row("flag wedge", fault("flag", "wedge"), "mp_push", "HANG", spoils="both"))
     out.append(Row("fence wedge", fault("fence", "wedge"), {"sm_store", "mp_push"}, "HANG", spoils="both", ci=True))
     # 7. Too fast: a speed that the path cannot have is damage together with nothing, a finding alone.
-    # 8. Any call of the driver: an error, late, never. No error is read as success.
-    for name in ("cuMemcpyAsync", "cuLaunchKernel", "cuEventRecord", "cuStreamQuery", "cuMemFree_v2", "cuMemUnmap", "cuIpcOpenMemHandle_v2",
-                 "cuMemImportFromShareableHandle", "cuMemSetAccess", "cuMemAlloc_v2", "cuMemCreate", "cuMemMap", "cuModuleGetFunction",
-                 "cuModuleLoadDataEx", "cuMemHostRegister_v2", "cuCtxSetCurrent", "cuDevicePrimaryCtxRetain", "cuDeviceGetAttribute",
-                 "cuMemGetInfo_v2", "cuDeviceCanAccessPeer", "cuStreamCreate", "cuEventElapsedTime", "cuMemHostAlloc"):
-        out.append(Row(f"{name} fails", dict(op="call", name=name, effect="error", error=999, every=3, after=1), None, None, spoils="machine",
-                       moves=False, ci=name == "cuStreamQuery"))
-        out.append(Row(f"{name} never returns", dict(op="call", name=name, effect="hang", after=20), None, None, spoils="machine",
-                       moves=False, options=["--deadline", "20"], ci=name == "cuMemUnmap"))
+    # 8. Any call of the driver: an error, late, never. No error is read as success, and none as damage.
+    for name in driver_calls():
+        def call(text, effect, ci=False, options=(), **more):
+            out.append(Row(f"{name} {text}", dict(op="call", name=name, effect=effect, **more), None, None, spoils="call", moves=False, ci=ci,
+                           options=options))
+        call("fails now and then", "error", error=999, every=3, after=1, ci=name == "cuStreamQuery")
+        call("fails once", "error", error=999, after=25, count=1)
+        call("always fails", "error", error=999)
+        call("is late", "block", ms=150, every=5)
+        call("never returns", "hang", after=20, options=["--deadline", "20"], ci=name == "cuMemUnmap")
     return out
 
 
@@ -175,7 +182,9 @@ def neighbours(row, run):
         concerned = {src, dst} <= {A, B} if row.spoils == "both" else (src, dst) == (A, B)
         if row.spoils == "both" and (src in (A, B) or dst in (A, B)):
             concerned = concerned or leg["verdict"] in ("UNTESTED", "ERROR")
-        if not concerned and row.spoils != "machine" and leg["verdict"] in BAD:
+        if row.spoils == "call" and leg["verdict"] == "CORRUPT":
+            out.append(f"{src}>{dst} {leg['leg']} {leg['mapping']} CORRUPT {leg['damage']} '{leg['note']}'")
+        if not concerned and row.spoils != "call" and leg["verdict"] in BAD:
             out.append(f"{src}>{dst} {leg['leg']} {leg['mapping']} {leg['verdict']} {leg['damage']} '{leg['note']}'")
     if row.spoils == "pair":
         for src in (A, B, C)[:row.gpus]:

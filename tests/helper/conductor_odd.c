@@ -132,6 +132,26 @@ static void a_mapping_that_fails_is_no_refusal(void **state)
 	}
 }
 
+/* A path may have atomics or not; where the driver does not tell, losing increments is no damage. */
+static void unknown_atomics_are_not_tried(void **state)
+{
+	static const char *const gpus[] = {"", ""};
+	static const char *const names[] = {"cuDeviceCanAccessPeer", "cuDeviceGetP2PAttribute"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(names); i++) {
+		char fault[160];
+
+		snprintf(fault, sizeof fault, "{\"op\": \"call\", \"name\": \"%s\", \"effect\": \"error\"}", names[i]);
+		play_odd(2, gpus, fault, P2PSAFE_LEVEL_QUICK, 0);
+		verdict_is(0, 1, P2PSAFE_LEG_ATOMICS, CUMEM, P2PSAFE_VERDICT_UNTESTED);
+		verdict_is(1, 0, P2PSAFE_LEG_ATOMICS, PEER, P2PSAFE_VERDICT_UNTESTED);
+		verdict_is(0, 1, P2PSAFE_LEG_MP_PULL, CUMEM, P2PSAFE_VERDICT_OK);
+		verdict_is(0, 1, P2PSAFE_LEG_SIZES, PEER, P2PSAFE_VERDICT_OK);
+		play_free(&p);
+	}
+}
+
 static const int32_t copy_legs[] = {P2PSAFE_LEG_CE_WRITE, P2PSAFE_LEG_CE_READ, P2PSAFE_LEG_SIZES, P2PSAFE_LEG_STALE};
 
 /* No compiler in the container: what copy engines do is tested all the same, and nothing else is claimed. */
@@ -216,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_mapping_that_one_gpu_refuses_is_whole_the_other_way),
 		cmocka_unit_test(a_mapping_that_fails_is_no_refusal),
+		cmocka_unit_test(unknown_atomics_are_not_tried),
 		cmocka_unit_test(without_kernels_copies_are_proven_and_nothing_else),
 		cmocka_unit_test(without_kernels_every_damage_is_named),
 	};

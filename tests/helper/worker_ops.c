@@ -459,7 +459,7 @@ static void peer_mapping_needs_access(void **state)
 	alloc(&d, 0, BUF(1), MIB, P2S_ALLOC_PLAIN);
 	alloc(&d, 1, PEER(1), MIB, P2S_ALLOC_PLAIN);
 	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_CAN_ACCESS, .text = GPU_B), P2S_RC_OK);
-	assert_int_equal(a.value, 7);
+	assert_int_equal(a.value, 15);
 	assert_int_equal(ASK(&d, 1, &a, .op = P2S_OP_FILL, .buf = PEER(1), .len = MIB, .seed = POISON), P2S_RC_OK);
 	/* not enabled: neither a kernel (it would fault) nor a copy (it would be staged unseen) */
 	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_FILL, .buf = PEER(1), .len = 128, .seed = SEED), P2S_RC_BAD_REQUEST);
