@@ -92,8 +92,10 @@ int32_t p2s_record_from_model(struct p2s_record *r, const struct p2s_model *m, c
 	memset(r, 0, sizeof *r);
 	for (size_t i = 0; i < m->gpu_count; i++)
 		map[i] = strcmp(m->gpus[i].driver, "nvidia") == 0 ? (int32_t)n++ : -1;
-	if (!allocate(r, n))
+	if (!allocate(r, n)) {
+		p2s_record_free(r);
 		return 0;
+	}
 	for (size_t i = 0; i < m->gpu_count; i++)
 		if (map[i] >= 0)
 			gpu_from_model(&r->gpus[map[i]], &m->gpus[i]);
