@@ -368,6 +368,9 @@ def tree_of(host):
     tree.put("host.json", json.dumps(meta, indent=1) + "\n")
     if host["driver_api"]:
         tree.put("cuda.json", json.dumps(cuda_json(host), indent=1) + "\n")
+    for bdf, (gen, width) in host.get("loaded", {}).items():
+        tree.line("loaded/sys/bus/pci/devices/%s/current_link_speed" % bdf, SPEEDS[gen])
+        tree.line("loaded/sys/bus/pci/devices/%s/current_link_width" % bdf, width)
     if host["kmsg"] is not None:
         tree.put("kmsg", "".join("6,%d,%d,-;%s\n" % (100 + i, 1000000 + i * 5000, t) for i, t in enumerate(host["kmsg"])))
     add_system(tree, host)
@@ -403,7 +406,7 @@ def main(argv):
                     bad.append(name)
                 continue
             os.makedirs(target, exist_ok=True)
-            for old in ("root", "cuda.json", "host.json", "kmsg"):
+            for old in ("root", "loaded", "cuda.json", "host.json", "kmsg"):
                 full = os.path.join(target, old)
                 if os.path.isdir(full):
                     shutil.rmtree(full)

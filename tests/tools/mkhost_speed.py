@@ -39,6 +39,9 @@ HOSTS = {
                              gpus=[dict(g, width_now=8 if i == 0 else 16) for i, g in enumerate(pcie_gpus(
                                  ["0000:41:00.0", "0000:61:00.0"], ["0000:40:03.1", "0000:60:03.1"]))],
                              links={"default": {"kind": "pcie", "bytes_per_s": 13000000000}}, staged={"bytes_per_s": 13000000000}),
+    "x-slow-link": measured("One card's link goes at half its speed also while transfers run; the other only when idle.",
+                            loaded={"0000:40:03.1": (3, 16), "0000:41:00.0": (3, 16), "0000:60:03.1": (4, 16), "0000:61:00.0": (4, 16)},
+                            links={"default": {"kind": "pcie", "bytes_per_s": 13000000000}}, staged={"bytes_per_s": 13000000000}),
     "x-narrow-sockets": measured("The link between the sockets carries a quarter of what pairs within one reach.", gpus=four(),
                                  links={"default": {"kind": "pcie", "bytes_per_s": 25000000000}, "pairs": across(5000000000)},
                                  staged={"bytes_per_s": 20000000000}),
