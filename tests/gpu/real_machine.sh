@@ -3,7 +3,7 @@
 # PyTorch with and without a veto. Changes nothing on the machine.
 #
 # Usage: real_machine.sh BUILD_DIR [OUT_DIR [SECTION...]]; the build may come from another machine. Sections (default: all):
-#   test times kernels torch damage shadow kill levels neighbours
+#   test times kernels visible torch damage shadow kill levels neighbours
 set -u
 build=$(cd "$1" && pwd)
 out=${2:-$(mktemp -d)}
@@ -88,6 +88,11 @@ if wanted kernels; then
 			"$here/../hosts/ok-2xh200-nvlink" 0000:00:06.0
 	done
 	expect 0 two_gpus timeout 120 "$build/bin/two_gpus" "$worker"
+fi
+
+if wanted visible; then
+	step "CUDA_VISIBLE_DEVICES as the driver reads it"
+	expect 0 "visible devices" timeout 300 python3 "$here/visible.py" "$p2psafe"
 fi
 
 if wanted torch; then

@@ -76,6 +76,14 @@ HOSTS = {
     "x-crash": small("The process dies inside the driver when it copies to a peer.", [{"op": "ce_write", "effect": "crash"}]),
     "x-staged-broken": small("Copies through host memory arrive damaged.",
                              [{"op": "staged", "effect": "zeros", "min_bytes": 4096}]),
+    "ok-mixed-models": dict(
+        description="An older and slower GPU at the first address, two faster ones of another model behind it; everything works.",
+        gpus=[dict(g, **({} if i else dict(device=0x2231, name="NVIDIA RTX A5000", cc=[8, 6], sm=8)))
+              for i, g in enumerate(pcie_gpus(["0000:01:00.0", "0000:21:00.0", "0000:41:00.0"],
+                                              ["0000:00:01.1", "0000:20:01.1", "0000:40:01.1"]))],
+        cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt", iommu_units=["ivhd0"],
+        kmsg=["iommu: Default domain type: Passthrough"], nvml={"p2p_nvlink": "NS"},
+    ),
     "x-far-pairs": dict(
         description="Two GPUs behind each of two switches: what crosses the root complex is lost, what stays below a switch is right.",
         gpus=switched([("0000:40:01.1", "0000:41:00.0", ("0000:42:00.0", "0000:42:04.0"), ("0000:43:00.0", "0000:44:00.0")),

@@ -108,6 +108,46 @@ static void ordinals(void **state)
 	expect_ordinals(&m, "GPU-00000002,GPU-00000000-1111", NULL, 1, -1, 0);
 	expect_ordinals(&m, "GPU-0000000", NULL, -1, -1, -1);
 	expect_ordinals(&m, "MIG-abc", NULL, -1, -1, -1);
+	/* the first entry decides the kind; another kind ends the list */
+	expect_ordinals(&m, "1,GPU-00000000", NULL, -1, 0, -1);
+	expect_ordinals(&m, "GPU-00000002,0", NULL, -1, -1, 0);
+	expect_ordinals(&m, "GPU-00000002,MIG-x,GPU-00000000", NULL, -1, -1, 0);
+	expect_ordinals(&m, "MIG-x,0", NULL, -1, -1, -1);
+	/* numbers as strtoul reads them, and what could be read in two ways */
+	expect_ordinals(&m, " 2,\t1 , +0", NULL, 2, 1, 0);
+	expect_ordinals(&m, "1gpu2,2ampere", NULL, -1, 0, 1);
+	expect_ordinals(&m, "01", NULL, -1, 0, -1);
+	expect_ordinals(&m, "2,0x1,0", NULL, -1, -1, 0);
+	expect_ordinals(&m, "2,-0,1", NULL, -1, -1, 0);
+	expect_ordinals(&m, "2,,1", NULL, -1, -1, 0);
+	expect_ordinals(&m, "2,", NULL, -1, -1, 0);
+	expect_ordinals(&m, ",2", NULL, -1, -1, -1);
+	expect_ordinals(&m, " ", NULL, -1, -1, -1);
+	expect_ordinals(&m, "-1", NULL, -1, -1, -1);
+	expect_ordinals(&m, "NoDevFiles", NULL, -1, -1, -1);
+	expect_ordinals(&m, "1,4294967296,0", NULL, -1, 0, -1);
+	expect_ordinals(&m, "1,18446744073709551616,0", NULL, -1, 0, -1);
+	/* twice, also under two names, leaves none; behind the end of the list it does not count */
+	expect_ordinals(&m, "1,0,1", NULL, -1, -1, -1);
+	expect_ordinals(&m, "GPU-00000001,GPU-00000001-1111", NULL, -1, -1, -1);
+	expect_ordinals(&m, "1,-1,1", NULL, -1, 0, -1);
+	/* UUIDs: unambiguous, as printed */
+	expect_ordinals(&m, "GPU-00000002,GPU-0000000,GPU-00000001", NULL, -1, -1, 0);
+	expect_ordinals(&m, "GPU-", NULL, -1, -1, -1);
+	expect_ordinals(&m, "gpu-00000001", NULL, -1, -1, -1);
+	expect_ordinals(&m, "GPU-00000001-1111-2222-3333-4444444444445", NULL, -1, -1, -1);
+	/* GPUs that are not ours, or did not come up, have no number */
+	m.gpus[0].ours = 0;
+	expect_ordinals(&m, NULL, NULL, -1, 0, 1);
+	expect_ordinals(&m, "0", NULL, -1, 0, -1);
+	expect_ordinals(&m, "GPU-00000000,1", NULL, -1, -1, -1);
+	m.gpus[0].ours = 1;
+	m.gpus[1].state = P2PSAFE_GPU_STATE_FAILED;
+	expect_ordinals(&m, NULL, NULL, 0, -1, 1);
+	m.gpus[1].state = P2PSAFE_GPU_STATE_READY;
+	m.gpus[1].facts.mig = P2S_YES;
+	expect_ordinals(&m, NULL, NULL, -1, -1, -1);
+	m.gpus[1].facts.mig = P2S_NO;
 	/* fastest first among different models: only the driver knows */
 	m.gpus[1].device = 0x2684;
 	expect_ordinals(&m, NULL, NULL, -1, -1, -1);

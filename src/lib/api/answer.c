@@ -81,7 +81,13 @@ static int32_t invisible(struct p2s_session *s, struct p2s_model *m)
 	for (size_t i = 0; i < m->gpu_count && sure != 1; i++)
 		m->gpus[i].in_group = 0;
 	snprintf(text, sizeof text, "one device node can be opened; the driver holds %zu GPUs", bound);
-	return nothing(s, m, "PEER_INVISIBLE", "/dev", text);
+	if (nothing(s, m, "PEER_INVISIBLE", "/dev", text) != 0)
+		return s->fault.code;
+	if (s->request.nvidia_visible == NULL)
+		return 0;
+	/* What a container runtime was asked for. It says nothing about what the process got, so it decides nothing. */
+	snprintf(text, sizeof text, "\"%.100s\" was asked for", s->request.nvidia_visible);
+	return nothing(s, m, "PEER_INVISIBLE", "NVIDIA_VISIBLE_DEVICES", text);
 }
 
 /* A list that names no GPU of this machine is the caller's mistake, whatever else is wrong here. */

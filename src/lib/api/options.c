@@ -50,6 +50,7 @@ static int32_t read_environment(struct p2s_request *r, struct p2s_fault *fault)
 	ok &= keep(&r->home, variable("HOME"));
 	ok &= keep(&r->visible, secure_getenv("CUDA_VISIBLE_DEVICES")); /* empty counts: no device */
 	r->environment = 1;
+	ok &= keep(&r->nvidia_visible, variable("NVIDIA_VISIBLE_DEVICES"));
 	r->topology_set = secure_getenv("NCCL_TOPO_FILE") != NULL;
 	ok &= keep(&r->nccl_conf, variable("NCCL_CONF_FILE"));
 	ok &= keep(&r->device_order, variable("CUDA_DEVICE_ORDER"));
@@ -117,5 +118,6 @@ void p2s_request_free(struct p2s_request *r)
 	free(r->visible);
 	free(r->device_order);
 	free(r->nccl_conf);
+	free(r->nvidia_visible);
 	memset(r, 0, sizeof *r);
 }

@@ -1,11 +1,10 @@
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "choose/choose.h"
+#include "choose/visible.h"
 
-/* The driver's own list, before the mask: our GPUs in PCI order, or by speed. -1 where the order is not known. */
+/* The driver's own list, before the mask: our GPUs in PCI order, or by speed. 0 where the order is not known. */
 static size_t driver_order(const struct p2s_model *m, const char *order, int32_t *list)
 {
 	size_t n = 0;
@@ -14,6 +13,8 @@ static size_t driver_order(const struct p2s_model *m, const char *order, int32_t
 	for (size_t i = 0; i < m->gpu_count; i++) {
 		if (!m->gpus[i].ours || m->gpus[i].state == P2PSAFE_GPU_STATE_FAILED)
 			continue;
+		if (m->gpus[i].facts.mig == P2S_YES)
+			return 0; /* the driver then counts instances */
 		if (n > 0 && m->gpus[i].device != m->gpus[list[0]].device)
 			mixed = 1;
 		list[n++] = (int32_t)i;
@@ -24,63 +25,53 @@ static size_t driver_order(const struct p2s_model *m, const char *order, int32_t
 	return n;
 }
 
-/* Index of the GPU a mask entry names, -1 none or several. */
-static int32_t resolve(const struct p2s_model *m, const char *word, size_t n, const int32_t *list, size_t count)
+/* Index of the one GPU of ours whose UUID begins so; -1 none or several. */
+static int32_t by_uuid(const struct p2s_model *m, const struct p2s_visible *v)
 {
 	int32_t found = -1;
-	size_t v = 0;
 
-	if (n >= 4 && strncasecmp(word, "GPU-", 4) == 0) {
-		for (size_t i = 0; i < m->gpu_count; i++) {
-			if (!m->gpus[i].ours || strncasecmp(m->gpus[i].uuid, word, n) != 0)
-				continue;
-			if (found >= 0)
-				return -1;
-			found = (int32_t)i;
-		}
-		return found;
-	}
-	if (n == 0 || n > 4)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		if (!isdigit((unsigned char)word[i]))
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		if (!m->gpus[i].ours || strncmp(m->gpus[i].uuid, v->text, v->length) != 0)
+			continue;
+		if (found >= 0)
 			return -1;
-		v = v * 10 + (size_t)(word[i] - '0');
+		found = (int32_t)i;
 	}
-	return v < count ? list[v] : -1;
+	return found;
+}
+
+static void none(struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++)
+		m->gpus[i].ordinal = -1;
 }
 
 void p2s_choose_ordinals(struct p2s_model *m, const char *visible, const char *order)
 {
 	int32_t list[P2S_MAX_GPUS];
 	size_t count = driver_order(m, order, list);
+	struct p2s_visible v = {0};
 	int32_t next = 0;
 
-	for (size_t i = 0; i < m->gpu_count; i++)
-		m->gpus[i].ordinal = -1;
+	none(m);
 	if (visible == NULL) {
 		for (size_t i = 0; i < count; i++)
 			m->gpus[list[i]].ordinal = (int32_t)i;
 		return;
 	}
-	/* CUDA reads the list up to the first entry that makes no sense; an entry named twice leaves no device at all. */
-	for (const char *at = visible; *at != '\0';) {
-		size_t n = strcspn(at, ",");
-		size_t skip = strspn(at, " ");
-		size_t len = n;
-		int32_t g;
+	for (const char *at = visible; p2s_visible_next(&v, &at);) {
+		int32_t g = -1;
 
-		while (len > skip && at[len - 1] == ' ')
-			len--;
-		g = skip < len ? resolve(m, at + skip, len - skip, list, count) : -1;
+		if (v.kind == P2S_VISIBLE_UUID)
+			g = by_uuid(m, &v);
+		else if (v.kind == P2S_VISIBLE_ORDINAL && v.ordinal < count)
+			g = list[v.ordinal];
 		if (g < 0)
 			return;
-		if (m->gpus[g].ordinal >= 0) {
-			for (size_t i = 0; i < m->gpu_count; i++)
-				m->gpus[i].ordinal = -1;
+		if (m->gpus[g].ordinal >= 0) { /* a device that is named twice leaves none at all */
+			none(m);
 			return;
 		}
 		m->gpus[g].ordinal = next++;
-		at += n + (at[n] == ',');
 	}
 }

@@ -22,6 +22,7 @@ struct p2s_request {
 	char *device_order; /* CUDA_DEVICE_ORDER */
 	int32_t environment;  /* 1: the environment was read; else nothing is known of what follows */
 	int32_t topology_set; /* 1: NCCL_TOPO_FILE is set */
+	char *nvidia_visible; /* NVIDIA_VISIBLE_DEVICES: what a container was to be given, a hint */
 	char *nccl_conf;      /* NCCL_CONF_FILE */
 };
 
