@@ -23,7 +23,7 @@ int32_t p2s_nccl_own_topology(const struct p2s_session *s)
 	/* A setuid program, or a caller that lets nothing be read: nobody knows what NCCL will be told. */
 	if (!s->request.environment || s->request.topology_set)
 		return 0;
-	if (p2s_fsroot_exists(&s->root, VIRTUAL_TOPOLOGY) || p2s_fsroot_exists(&s->root, VIRTUAL_TOPOLOGY + strlen("/var")))
+	if (p2s_fsroot_exists(&s->root, VIRTUAL_TOPOLOGY) || p2s_fsroot_exists(&s->root, &VIRTUAL_TOPOLOGY[strlen("/var")]))
 		return 0;
 	if (s->request.nccl_conf != NULL) {
 		if (s->request.nccl_conf[0] != '/' || !conf_is_silent(&s->root, s->request.nccl_conf))
