@@ -51,6 +51,7 @@ static void fail(const char *what)
 	_exit(1);
 }
 
+__attribute__((format(printf, 5, 6)))
 static void logger(int level, unsigned long flags, const char *file, int line, const char *format, ...)
 {
 	char text[1024];
