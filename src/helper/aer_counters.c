@@ -7,8 +7,8 @@
 
 #define DEVICES "/sys/bus/pci/devices"
 
-/* Total of a sysfs file of AER counters (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats); UINT64_MAX when it cannot be
- * read. */
+/* Total of a sysfs file of AER counters (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats); UINT64_MAX when it
+ * cannot be read. */
 static uint64_t total(const struct p2s_fsroot *root, const char *address, const char *file, const char *word)
 {
 	char path[128];

@@ -45,8 +45,8 @@ void p2s_path_between(const struct p2s_place *a, const struct p2s_place *b, stru
 		int known = a->node >= 0 && b->node >= 0;
 
 		out->path = !known ? P2PSAFE_PATH_UNKNOWN : a->node == b->node ? P2PSAFE_PATH_NODE : P2PSAFE_PATH_SYS;
-		/* NCCL has no NODE: one NUMA node is PHB to it, all else SYS. GPUs whose node nobody knows hang below one CPU there, the one
-		 * numbered -1 (0 in older releases): PHB to each other (src/graph/xml.cc). */
+		/* NCCL has no NODE: one NUMA node is PHB to it, all else SYS. GPUs whose node nobody knows hang below one CPU there,
+		 * the one numbered -1 (0 in older releases): PHB to each other (src/graph/xml.cc). */
 		out->nccl_path = a->node == b->node ? P2PSAFE_PATH_PHB : P2PSAFE_PATH_SYS;
 	} else {
 		common = common_hops(a, b);

@@ -136,7 +136,9 @@ static void send_counters(struct p2s_run *run, struct p2s_klog *log, const struc
 			if (after)
 				p2s_aer_read(root, p->address[h], now);
 			for (size_t k = 0; k < P2S_AER_KINDS; k++) {
-				more[k] = now[k] != UINT64_MAX && p->value[h][k] != UINT64_MAX && now[k] > p->value[h][k] ? now[k] - p->value[h][k] : 0;
+				more[k] = now[k] != UINT64_MAX && p->value[h][k] != UINT64_MAX && now[k] > p->value[h][k]
+				                  ? now[k] - p->value[h][k]
+				                  : 0;
 				if (h + 1 == p->count)
 					send_fact(run, gpu, which[k] + after, now[k]);
 			}
@@ -207,8 +209,8 @@ static void find_pair(const struct p2s_klog *log, struct p2s_log_event *e)
 	}
 }
 
-/* The driver reports the channels of a killed process: that is our doing, not the machine's. In a container the kernel's pid is not
- * ours, the name is. */
+/* The driver reports the channels of a killed process: that is our doing, not the machine's. In a container the kernel's pid
+ * is not ours, the name is. */
 static int is_own(struct p2s_run *run, const struct p2s_log_found *f)
 {
 	int own = 0;

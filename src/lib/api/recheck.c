@@ -46,8 +46,8 @@ static int32_t look(struct p2s_session *s, const struct p2s_model *kept, struct 
 
 static void say(const struct p2s_recheck *r, const char *named, char *reason, size_t cap)
 {
-	snprintf(reason, cap, "%.60s%sACS, MIG, NVLink states, UUID, VBIOS and kernel log rechecked%s%.100s", named, named[0] != '\0' ? "; " : "",
-	         r->unread[0] != '\0' ? ", but not: " : "", r->unread);
+	snprintf(reason, cap, "%.60s%sACS, MIG, NVLink states, UUID, VBIOS and kernel log rechecked%s%.100s", named,
+	         named[0] != '\0' ? "; " : "", r->unread[0] != '\0' ? ", but not: " : "", r->unread);
 }
 
 static int32_t recheck(struct p2s_session *s, p2psafe_report *report, const char *named, char *why, size_t cap, int32_t *same)
@@ -77,8 +77,8 @@ static int32_t recheck(struct p2s_session *s, p2psafe_report *report, const char
 	return rc;
 }
 
-int32_t p2s_recheck_hit(struct p2s_session *s, const struct p2s_places *places, struct p2s_refused *refused, p2psafe_report *report,
-                        int32_t *hit, char *why, size_t cap)
+int32_t p2s_recheck_hit(struct p2s_session *s, const struct p2s_places *places, struct p2s_refused *refused,
+                        p2psafe_report *report, int32_t *hit, char *why, size_t cap)
 {
 	int32_t rc = p2s_hit_try(s, places, report, hit, why, cap);
 	char path[sizeof refused->path];

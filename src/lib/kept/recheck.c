@@ -64,12 +64,12 @@ static int32_t same_gpu(struct p2s_recheck *r, const struct p2s_gpu *kept, const
 
 	return same_way(r, kept, now) && same_number(r, "MIG mode", of, a->mig, b->mig) &&
 	       same_number(r, "NVLink states", of, a->nvlinks_active, b->nvlinks_active) &&
-	       same_number(r, "NVLink states", of, a->nvlinks_total, b->nvlinks_total) && same_text(r, "UUID", of, kept->uuid, now->uuid) &&
-	       same_text(r, "VBIOS", of, kept->vbios, now->vbios);
+	       same_number(r, "NVLink states", of, a->nvlinks_total, b->nvlinks_total) &&
+	       same_text(r, "UUID", of, kept->uuid, now->uuid) && same_text(r, "VBIOS", of, kept->vbios, now->vbios);
 }
 
-/* Numbers of records only rise while the machine runs, and the boot is part of the key. A run that saw no log knows no number: then
- * every grave line is younger than it, as far as anybody can tell. */
+/* Numbers of records only rise while the machine runs, and the boot is part of the key. A run that saw no log knows no
+ * number: then every grave line is younger than it, as far as anybody can tell. */
 static int32_t no_grave_xid(struct p2s_recheck *r, const struct p2s_model *kept, const struct p2s_model *now)
 {
 	const struct p2s_host_facts *log = &now->facts.host;

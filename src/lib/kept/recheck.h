@@ -1,5 +1,5 @@
-/* What a kept record rests on and the caller's process may not read: ACS words, MIG mode, NVLink states, UUID, VBIOS, and whether a
- * grave Xid was logged since. The helper reads it; here it is compared with what the full report kept. Pure. */
+/* What a kept record rests on and the caller's process may not read: ACS words, MIG mode, NVLink states, UUID, VBIOS, and
+ * whether a grave Xid was logged since. The helper reads it; here it is compared with what the full report kept. Pure. */
 #ifndef P2S_KEPT_RECHECK_H
 #define P2S_KEPT_RECHECK_H
 
@@ -12,8 +12,8 @@ struct p2s_recheck {
 	char unread[160];  /* what could not be compared, comma-separated; "" nothing */
 };
 
-/* Compares every GPU of now's group. Returns 1 when nothing is known to have changed. A value that is unread on either side neither
- * matches nor fails, and is named. */
+/* Compares every GPU of now's group. Returns 1 when nothing is known to have changed. A value that is unread on either side
+ * neither matches nor fails, and is named. */
 int32_t p2s_recheck_compare(const struct p2s_model *kept, const struct p2s_model *now, struct p2s_recheck *out);
 
 #endif

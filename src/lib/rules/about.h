@@ -36,8 +36,8 @@ typedef int32_t (*p2s_predicate)(const struct p2s_about *a, struct p2s_claim *c)
 
 /* ---- small questions, about.c ---- */
 
-/* Is this GPU one of those that are looked at together: the group, or, where no GPU is bound to the nvidia driver, every one that vfio
- * has not taken. */
+/* Is this GPU one of those that are looked at together: the group, or, where no GPU is bound to the nvidia driver, every one
+ * that vfio has not taken. */
 int32_t p2s_about_looked_at(const struct p2s_model *m, int32_t gpu);
 int32_t p2s_about_translated(const struct p2s_gpu *g);
 /* The domain is not known, so it may translate: its type cannot be read, or is none of those that say. */

@@ -127,8 +127,8 @@ int32_t p2s_find_translated_gpu(const struct p2s_about *a, struct p2s_claim *c)
 	return 1;
 }
 
-/* A fault of a GPU of ours in a translating domain, during the test or at an address in a GPU's BAR: what peers do. Without the nvidia
- * driver it says nothing about that driver. */
+/* A fault of a GPU of ours in a translating domain, during the test or at an address in a GPU's BAR: what peers do. Without
+ * the nvidia driver it says nothing about that driver. */
 static int32_t is_peer_fault(const struct p2s_model *m, const struct p2s_log_event *e)
 {
 	return p2s_log_class(e->kind) == P2S_LOG_CLASS_FAULT && e->gpu >= 0 && (size_t)e->gpu < m->gpu_count &&

@@ -190,8 +190,8 @@ static uint64_t rise(const uint64_t counter[2])
 }
 
 /* "2 non-fatal, 5 corrected": the worst first, and its severity. Returns 1 if there is any. */
-static int32_t say_errors(uint64_t fatal, uint64_t nonfatal, uint64_t corrected, uint64_t replays, struct p2s_claim *c, char *out,
-						  size_t cap)
+static int32_t say_errors(uint64_t fatal, uint64_t nonfatal, uint64_t corrected, uint64_t replays, struct p2s_claim *c,
+						  char *out, size_t cap)
 {
 	const struct {
 		const char *name;
@@ -206,7 +206,8 @@ static int32_t say_errors(uint64_t fatal, uint64_t nonfatal, uint64_t corrected,
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		if (kinds[i].more == 0)
 			continue;
-		used += (size_t)snprintf(out + used, cap - used, "%s%" PRIu64 " %s", used > 0 ? ", " : "", kinds[i].more, kinds[i].name);
+		used += (size_t)snprintf(out + used, cap - used, "%s%" PRIu64 " %s", used > 0 ? ", " : "", kinds[i].more,
+								 kinds[i].name);
 		if (c->severity == 0)
 			c->severity = kinds[i].severity;
 	}
