@@ -71,7 +71,7 @@ static void format(char *out, size_t cap, int64_t value, enum unit unit)
 		snprintf(out, cap, "-");
 	else if (unit == GIGABYTES) /* bytes/s to tenths of 10^9, rounded */
 		snprintf(out, cap, "%lld.%lld", (long long)((value + 50000000) / 1000000000),
-		         (long long)((value + 50000000) / 100000000 % 10));
+				 (long long)((value + 50000000) / 100000000 % 10));
 	else
 		snprintf(out, cap, "%lld", (long long)value);
 }
@@ -134,7 +134,7 @@ static void show_tables(const struct cli_style *style, const p2psafe_report *rep
 		for (int32_t i = 0; i < pairs; i++) {
 			struct p2psafe_pair pair = {.size = sizeof(pair)};
 			if (p2psafe_report_pair(report, i, &pair) == P2PSAFE_OK && pair.src >= 0 && pair.src < gpus && pair.dst >= 0 &&
-			    pair.dst < gpus)
+				pair.dst < gpus)
 				values[pair.src * gpus + pair.dst] = tables[t].number(&pair);
 		}
 		show_table(style, &tables[t], values, gpus);
@@ -179,11 +179,11 @@ static void show_sizes(const struct cli_style *style, const p2psafe_report *repo
 	if (chosen < 0)
 		return;
 	if (shown.p2p_wins_from_bytes != 0)
-		snprintf(title, sizeof(title), "Sizes, %d to %d (the slowest direction): the peer is sooner from %s on", shown.src, shown.dst,
-		         cli_style_bytes(from, sizeof(from), shown.p2p_wins_from_bytes));
+		snprintf(title, sizeof(title), "Sizes, %d to %d (the slowest direction): the peer is sooner from %s on", shown.src,
+				 shown.dst, cli_style_bytes(from, sizeof(from), shown.p2p_wins_from_bytes));
 	else
-		snprintf(title, sizeof(title), "Sizes, %d to %d (the slowest direction): staging is sooner for large transfers", shown.src,
-		         shown.dst);
+		snprintf(title, sizeof(title), "Sizes, %d to %d (the slowest direction): staging is sooner for large transfers",
+				 shown.src, shown.dst);
 	cli_style_head(style, title);
 	fputs("      size  peer GB/s   peer ns  staged GB/s   staged ns  sooner\n", style->out);
 	for (int32_t i = 0; i < shown.size_count; i++) {
@@ -209,7 +209,7 @@ static void show_staged(const struct cli_style *style, const p2psafe_report *rep
 		char name[32];
 		struct p2psafe_staged staged = {.size = sizeof(staged)};
 		if (p2psafe_report_staged(report, i, &staged) != P2PSAFE_OK ||
-		    (staged.a_to_b_bytes_per_s == 0 && staged.b_to_a_bytes_per_s == 0))
+			(staged.a_to_b_bytes_per_s == 0 && staged.b_to_a_bytes_per_s == 0))
 			continue;
 		if (any++ == 0) {
 			cli_style_head(style, "Staged through host memory, GB/s");
@@ -228,11 +228,13 @@ static void show_host_links(const struct cli_style *style, const p2psafe_report 
 	for (int32_t i = 0; i < p2psafe_report_gpu_count(report); i++) {
 		char name[32];
 		struct p2psafe_gpu gpu = {.size = sizeof(gpu)};
-		if (p2psafe_report_gpu(report, i, &gpu) != P2PSAFE_OK || (gpu.to_host_bytes_per_s == 0 && gpu.from_host_bytes_per_s == 0))
+		if (p2psafe_report_gpu(report, i, &gpu) != P2PSAFE_OK ||
+			(gpu.to_host_bytes_per_s == 0 && gpu.from_host_bytes_per_s == 0))
 			continue;
 		if (any++ == 0) {
 			cli_style_head(style, "Host memory, GB/s");
-			fputs("  #              to it  from it  both, sum  its node  all others to this GPU  this GPU to all\n", style->out);
+			fputs("  #              to it  from it  both, sum  its node  all others to this GPU  this GPU to all\n",
+				  style->out);
 		}
 		snprintf(name, sizeof(name), "%d", i);
 		show_pair_of_numbers(style, name, gpu.to_host_bytes_per_s, gpu.from_host_bytes_per_s, gpu.host_both_ways_bytes_per_s);

@@ -3,8 +3,8 @@
  *   kept_cost call N CACHE [HOST]     N calls of p2psafe_decide() in this process, all from the record in CACHE
  *   kept_cost process N COMMAND...    N processes, from their start to their end, their output thrown away
  *
- * Prints one line: "median_us U low_us U high_us U n N" (low and high: the 5th and the 95th of a hundred). Exit 1 when an answer
- * did not come from the record, or a process failed; 2 for wrong arguments. */
+ * Prints one line: "median_us U low_us U high_us U n N" (low and high: the 5th and the 95th of a hundred). Exit 1 when an
+ * answer did not come from the record, or a process failed; 2 for wrong arguments. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>
@@ -40,7 +40,7 @@ static void tell(uint64_t *ns, size_t n)
 {
 	qsort(ns, n, sizeof *ns, by_size);
 	printf("median_us %.1f low_us %.1f high_us %.1f n %zu\n", (double)ns[n / 2] / 1000, (double)ns[n / 20] / 1000,
-	       (double)ns[n - 1 - n / 20] / 1000, n);
+		   (double)ns[n - 1 - n / 20] / 1000, n);
 }
 
 static int calls(uint64_t *ns, size_t n, const char *cache, const char *host)

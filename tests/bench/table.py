@@ -4,8 +4,9 @@
 usage: table.py --build BUILD [--nvbandwidth PATH] [--repeat N] [--scale] [--brief]
 
 Rows on kept records and schedules run on simulated hosts, the former also on this machine's own GPUs where there are two; the
-rest needs these. A row without what it needs says so. --nvbandwidth compares with that program; --scale adds 16 to the 2, 4 and 8
-simulated GPUs (minutes); --brief makes few rounds and fails only when a number could not be had: times are judged by people, on a quiet machine.
+rest needs these. A row without what it needs says so. --nvbandwidth compares with that program; --scale adds 16 to the 2, 4
+and 8 simulated GPUs (minutes); --brief makes few rounds and fails only when a number could not be had: times are judged by
+people, on a quiet machine.
 
 Exit: 0, also when a bar is missed (the table says so); 1 when something did not work.
 """
@@ -46,7 +47,8 @@ class Bench:
     def run(self, command, cache, ok=(0, 1), **more):
         env = dict(self.env, P2PSAFE_CACHE=cache, **more)
         start = time.monotonic()
-        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=300)
+        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+                              timeout=300)
         took = time.monotonic() - start
         if done.returncode not in ok:
             raise Failed("%s: exit %d: %s" % (" ".join(command), done.returncode, done.stderr.strip()[-300:]))
@@ -62,7 +64,8 @@ class Bench:
         return json.loads(text), took
 
     def cost(self, mode, count, *words, **env):
-        text, _ = self.run([os.path.join(self.bin, "kept_cost"), mode, str(count)] + list(words), env.pop("cache"), ok=(0,), **env)
+        command = [os.path.join(self.bin, "kept_cost"), mode, str(count)] + list(words)
+        text, _ = self.run(command, env.pop("cache"), ok=(0,), **env)
         found = re.match(r"median_us ([\d.]+) low_us ([\d.]+) high_us ([\d.]+)", text)
         if found is None:
             raise Failed("kept_cost said: %s" % text)
@@ -110,12 +113,12 @@ def kept_rows(b, where, host):
     count = 3 if b.args.brief else 50
     nothing = b.cost("process", count, b.p2psafe, "--version", cache=cache)
     whole = b.cost("process", count, b.p2psafe, "decide", *on, cache=cache)
-    b.row("kept record, whole `p2psafe decide`: " + name, "%.1f ms" % (whole / 1000), "%.1f ms, `p2psafe --version`" % (nothing / 1000),
-          "%.1f" % (whole / nothing), "5 ms", whole <= 5000)
+    b.row("kept record, whole `p2psafe decide`: " + name, "%.1f ms" % (whole / 1000),
+          "%.1f ms, `p2psafe --version`" % (nothing / 1000), "%.1f" % (whole / nothing), "5 ms", whole <= 5000)
 
 
 def schedule_rows(b, counts):
-    """Modelled time of what the GPUs do in the bulk phase, per number of GPUs; the CPU time of a simulated test says nothing."""
+    """Modelled time of what the GPUs do in the bulk phase; the CPU time of a simulated test says nothing."""
     sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
     import mkhost
     import mkhost_table
@@ -123,10 +126,12 @@ def schedule_rows(b, counts):
     times = {}
     for n in counts:
         host = mkhost_table.host("ok-8xpcie")
-        host["gpus"] = mkhost_table.pcie_gpus(["%04x:01:00.0" % i for i in range(n)], ["%04x:00:01.1" % i for i in range(n)], sm=4)
+        host["gpus"] = mkhost_table.pcie_gpus(["%04x:01:00.0" % i for i in range(n)], ["%04x:00:01.1" % i for i in range(n)],
+                                              sm=4)
         top = os.path.join(b.top, "scale-%d" % n)
         mkhost.tree_of(host).write(top)
-        report, _ = b.report(b.cache("scale-cache-%d" % n), "test", "--level", "quick", "--no-measure", "--deadline", "280", "--host", top)
+        report, _ = b.report(b.cache("scale-cache-%d" % n), "test", "--level", "quick", "--no-measure", "--deadline", "280",
+                             "--host", top)
         times[n] = report["timing_ms"].get("bulk_device")
         if report["deadline_hit"] or not times[n]:
             raise Failed("%d simulated GPUs: deadline %s, timing %s" % (n, report["deadline_hit"], report["timing_ms"]))
@@ -221,31 +226,35 @@ def speed_rows(b, report):
             b.row(what, "%.1f GB/s" % (ours / GB), "%.1f GB/s, nvbandwidth" % other, "%.3f" % (ours / GB / other), bar,
                   ours / GB >= least * other)
     loads = [p["latency"]["load_ns"] for p in report["pairs"] if p["latency"]["load_ns"]]
+    within = "within 5% of nvbandwidth"
     if not loads:
-        b.absent("load latency", "within 5% of nvbandwidth", "not measured")
+        b.absent("load latency", within, "not measured")
     elif not b.args.nvbandwidth:
-        b.row("load latency", "%.0f ns" % statistics.median(loads), "no nvbandwidth given", "", "within 5% of nvbandwidth", None)
+        b.row("load latency", "%.0f ns" % statistics.median(loads), "no nvbandwidth given", "", within, None)
     else:
         other = nvbandwidth_number(b, "device_to_device_latency_sm")
         ours = statistics.median(loads)
-        b.row("load latency", "%.0f ns" % ours, "%.0f ns, nvbandwidth" % other, "%.3f" % (ours / other), "within 5% of nvbandwidth",
+        b.row("load latency", "%.0f ns" % ours, "%.0f ns, nvbandwidth" % other, "%.3f" % (ours / other), within,
               abs(ours / other - 1) <= 0.05)
 
 
 def verified_rows(b):
-    """Poison, transfer and check of 256 MiB one behind the other, and the code's way to the GPU, from the worker's own operations."""
+    """Poison, transfer and check of 256 MiB one behind the other, and loading of code, from the worker's own operations."""
     text, _ = b.run([os.path.join(b.bin, "two_gpus"), os.path.join(b.bin, "worker_process")], b.cache("two"), ok=(0, 77),
                     CUDA_CACHE_DISABLE="1")
     modules = [int(w) for w in re.findall(r"module (\d+) us", text)]
     if modules:
-        b.row("code of all kernels loaded, nothing cached", "%.0f ms" % (max(modules) / 1000), "", "", "150 ms", max(modules) <= 150000)
-    fill = re.search(r"local fill\s+[\d.]+ GB/s, (\d+) us", text)
+        b.row("code of all kernels loaded, nothing cached", "%.0f ms" % (max(modules) / 1000), "", "", "150 ms",
+              max(modules) <= 150000)
+    number = r"\s+[\d.]+ GB/s, (\d+) us"
+    fill = re.search("local fill" + number, text)
     for name, what in (("sm store", "SM"), ("copy write", "copy-engine")):
-        found = re.search(r"cumem %s\s+[\d.]+ GB/s, (\d+) us\n\s+check\s+[\d.]+ GB/s, (\d+) us" % name, text)
+        found = re.search("cumem " + name + number + r"\n\s+check" + number, text)
         if found and fill:
             poison, move, check = int(fill.group(1)), int(found.group(1)), int(found.group(2))
-            b.row("verified %s bytes, nothing overlapped" % what, "%d us poison, move, check" % (poison + move + check),
-                  "%d us, move alone" % move, "%.2f" % (move / (poison + move + check)), "0.85", move >= 0.85 * (poison + move + check))
+            whole = poison + move + check
+            b.row("verified %s bytes, nothing overlapped" % what, "%d us poison, move, check" % whole,
+                  "%d us, move alone" % move, "%.2f" % (move / whole), "0.85", move >= 0.85 * whole)
 
 
 def main():
@@ -263,7 +272,8 @@ def main():
         for host in hosts:
             b.guard("kept record: simulated " + host, "500 us, 5 ms", kept_rows, b, "simulated", os.path.join(HOSTS, host))
         if not args.brief:
-            b.guard("modelled time of the bulk phase", "linear in n", schedule_rows, b, (2, 4, 8, 16) if args.scale else (2, 4, 8))
+            counts = (2, 4, 8, 16) if args.scale else (2, 4, 8)
+            b.guard("modelled time of the bulk phase", "linear in n", schedule_rows, b, counts)
         floor = None if args.brief else floor_seconds(b)
         if floor is None:
             b.absent("rows on real GPUs", "", "no usable driver here" if not args.brief else "left out")

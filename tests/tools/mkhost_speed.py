@@ -7,7 +7,8 @@ def measured(description, gpus=None, **more):
     """Gen4 GPUs on root ports of their own, nothing damaged."""
     bdfs = ["0000:41:00.0", "0000:61:00.0"]
     return dict(description=description, gpus=gpus or pcie_gpus(bdfs, ["0000:40:03.1", "0000:60:03.1"]), iommu_units=["ivhd0"],
-                cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt", kmsg=["iommu: Default domain type: Passthrough"],
+                cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt",
+                kmsg=["iommu: Default domain type: Passthrough"],
                 nvml=more.pop("nvml", {"p2p_nvlink": "NS"}), **more)
 
 
@@ -38,14 +39,18 @@ HOSTS = {
     "x-half-lanes": measured("One card has trained eight of its sixteen lanes.",
                              gpus=[dict(g, width_now=8 if i == 0 else 16) for i, g in enumerate(pcie_gpus(
                                  ["0000:41:00.0", "0000:61:00.0"], ["0000:40:03.1", "0000:60:03.1"]))],
-                             links={"default": {"kind": "pcie", "bytes_per_s": 13000000000}}, staged={"bytes_per_s": 13000000000}),
+                             links={"default": {"kind": "pcie", "bytes_per_s": 13000000000}},
+                             staged={"bytes_per_s": 13000000000}),
     "x-slow-link": measured("One card's link goes at half its speed also while transfers run; the other only when idle.",
-                            loaded={"0000:40:03.1": (3, 16), "0000:41:00.0": (3, 16), "0000:60:03.1": (4, 16), "0000:61:00.0": (4, 16)},
-                            links={"default": {"kind": "pcie", "bytes_per_s": 13000000000}}, staged={"bytes_per_s": 13000000000}),
+                            loaded={"0000:40:03.1": (3, 16), "0000:41:00.0": (3, 16), "0000:60:03.1": (4, 16),
+                                    "0000:61:00.0": (4, 16)},
+                            links={"default": {"kind": "pcie", "bytes_per_s": 13000000000}},
+                            staged={"bytes_per_s": 13000000000}),
     "x-narrow-sockets": measured("The link between the sockets carries a quarter of what pairs within one reach.", gpus=four(),
                                  links={"default": {"kind": "pcie", "bytes_per_s": 25000000000}, "pairs": across(5000000000)},
                                  staged={"bytes_per_s": 20000000000}),
-    "x-collapse": measured("The link between the sockets breaks down as soon as more than one transfer crosses it.", gpus=four(),
+    "x-collapse": measured("The link between the sockets breaks down as soon as more than one transfer crosses it.",
+                           gpus=four(),
                            links={"default": {"kind": "pcie", "bytes_per_s": 25000000000},
                                   "uplinks": [{"gpus": ["0000:81:00.0", "0000:a1:00.0"], "bytes_per_s": 25000000000,
                                                "lost_percent": 90}]}),

@@ -37,11 +37,12 @@ static uint64_t speed(void)
 
 static void make(struct p2s_pair *p, struct p2s_staged *s)
 {
-	static const int32_t verdicts[] = {P2PSAFE_VERDICT_OK, P2PSAFE_VERDICT_DEGRADED, P2PSAFE_VERDICT_OK, P2PSAFE_VERDICT_CORRUPT,
-	                                   P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_UNSUPPORTED, P2PSAFE_VERDICT_HANG};
-	uint64_t *const numbers[] = {&p->bandwidth.ce_write, &p->bandwidth.ce_read, &p->bandwidth.sm_store, &p->bandwidth.sm_load,
-	                             &p->bandwidth.both_ways, &p->bandwidth.loaded, &s->bandwidth.ce_write, &s->bandwidth.ce_read,
-	                             &p->limit_bytes_per_s};
+	static const int32_t verdicts[] = {P2PSAFE_VERDICT_OK,      P2PSAFE_VERDICT_DEGRADED, P2PSAFE_VERDICT_OK,
+									   P2PSAFE_VERDICT_CORRUPT, P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_UNSUPPORTED,
+									   P2PSAFE_VERDICT_HANG};
+	uint64_t *const numbers[] = {&p->bandwidth.ce_write, &p->bandwidth.ce_read,   &p->bandwidth.sm_store,
+								 &p->bandwidth.sm_load,  &p->bandwidth.both_ways, &p->bandwidth.loaded,
+								 &s->bandwidth.ce_write, &s->bandwidth.ce_read,   &p->limit_bytes_per_s};
 
 	memset(p, 0, sizeof *p);
 	memset(s, 0, sizeof *s);
@@ -62,10 +63,10 @@ static uint64_t less(uint64_t v)
 /* One thing gets worse; what was not measured is the worst. */
 static void worsen(struct p2s_pair *p)
 {
-	static const int32_t worse[] = {P2PSAFE_VERDICT_CORRUPT, P2PSAFE_VERDICT_HANG, P2PSAFE_VERDICT_ERROR,
-	                                P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_UNSUPPORTED, P2PSAFE_VERDICT_DEGRADED};
+	static const int32_t worse[] = {P2PSAFE_VERDICT_CORRUPT,  P2PSAFE_VERDICT_HANG,        P2PSAFE_VERDICT_ERROR,
+									P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_UNSUPPORTED, P2PSAFE_VERDICT_DEGRADED};
 	uint64_t *const numbers[] = {&p->bandwidth.ce_write, &p->bandwidth.ce_read, &p->bandwidth.sm_store, &p->bandwidth.sm_load,
-	                             &p->bandwidth.loaded};
+								 &p->bandwidth.loaded};
 	size_t which = dice(COUNT(numbers) + 2);
 
 	if (which < COUNT(numbers)) {
@@ -199,13 +200,12 @@ static int32_t score_after(struct told *told, size_t count, int32_t *efficiency)
 
 static void order_does_not_matter(void **state)
 {
-	struct told told[] = {{P2S_MEASURE_CE_WRITE, 0, 390 * GB},  {P2S_MEASURE_CE_READ, 0, 380 * GB},
-	                      {P2S_MEASURE_SM_STORE, 0, 370 * GB},  {P2S_MEASURE_SM_LOAD, 0, 360 * GB},
-	                      {P2S_MEASURE_BOTH_WAYS, 0, 770 * GB}, {P2S_MEASURE_LOADED, 0, 385 * GB},
-	                      {P2S_MEASURE_LOAD_NS, 0, 830},        {P2S_MEASURE_STORE_FLAG_NS, 0, 1900},
-	                      {P2S_MEASURE_STAGED, 0, 50 * GB},     {P2S_MEASURE_STAGED_NS, 0, 14000},
-	                      {P2S_MEASURE_SIZE, 4096, 2 * GB},     {P2S_MEASURE_SIZE, 1048576, 300 * GB},
-	                      {P2S_MEASURE_STAGED, 4096, GB},       {P2S_MEASURE_STAGED_NS, 4096, 14000}};
+	struct told told[] = {
+		{P2S_MEASURE_CE_WRITE, 0, 390 * GB}, {P2S_MEASURE_CE_READ, 0, 380 * GB},   {P2S_MEASURE_SM_STORE, 0, 370 * GB},
+		{P2S_MEASURE_SM_LOAD, 0, 360 * GB},  {P2S_MEASURE_BOTH_WAYS, 0, 770 * GB}, {P2S_MEASURE_LOADED, 0, 385 * GB},
+		{P2S_MEASURE_LOAD_NS, 0, 830},       {P2S_MEASURE_STORE_FLAG_NS, 0, 1900}, {P2S_MEASURE_STAGED, 0, 50 * GB},
+		{P2S_MEASURE_STAGED_NS, 0, 14000},   {P2S_MEASURE_SIZE, 4096, 2 * GB},     {P2S_MEASURE_SIZE, 1048576, 300 * GB},
+		{P2S_MEASURE_STAGED, 4096, GB},      {P2S_MEASURE_STAGED_NS, 4096, 14000}};
 	int32_t efficiency;
 	int32_t first = score_after(told, COUNT(told), &efficiency);
 
@@ -304,8 +304,8 @@ static void a_shared_uplink_is_no_limit(void **state)
 
 static void from_where_the_peer_wins(void **state)
 {
-	struct p2s_size_row rows[] = {{4096, 0, 3000, 0, 2000},      {65536, 1, 4000, 2, 9000},      {1 << 20, 5, 0, 2, 0},
-	                              {4 << 20, 0, 90000, 0, 80000}, {64 << 20, 0, 50000, 0, 600000}, {256 << 20, 7, 0, 0, 0}};
+	struct p2s_size_row rows[] = {{4096, 0, 3000, 0, 2000},      {65536, 1, 4000, 2, 9000},       {1 << 20, 5, 0, 2, 0},
+								  {4 << 20, 0, 90000, 0, 80000}, {64 << 20, 0, 50000, 0, 600000}, {256 << 20, 7, 0, 0, 0}};
 	struct p2s_pair p = {.dst = 1, .sizes = rows, .size_count = 6};
 
 	(void)state;
@@ -322,10 +322,10 @@ static void from_where_the_peer_wins(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(worse_never_raises),    cmocka_unit_test(ranges),
-	                                   cmocka_unit_test(what_scores_say),       cmocka_unit_test(order_does_not_matter),
-	                                   cmocka_unit_test(limits),                cmocka_unit_test(a_shared_uplink_is_no_limit),
-	                                   cmocka_unit_test(from_where_the_peer_wins)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(worse_never_raises),      cmocka_unit_test(ranges), cmocka_unit_test(what_scores_say),
+		cmocka_unit_test(order_does_not_matter),   cmocka_unit_test(limits), cmocka_unit_test(a_shared_uplink_is_no_limit),
+		cmocka_unit_test(from_where_the_peer_wins)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

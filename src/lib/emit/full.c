@@ -1,5 +1,5 @@
-/* The full report as it is kept beside a record: read at every start that asks for evidence, so it must be read fast. One line of
- * JSON without what is long, then a JSON array per line for each leg and each row of a size table. jansson takes tens of
+/* The full report as it is kept beside a record: read at every start that asks for evidence, so it must be read fast. One line
+ * of JSON without what is long, then a JSON array per line for each leg and each row of a size table. jansson takes tens of
  * milliseconds for the legs of eight GPUs; these lines take less than one. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,11 +28,12 @@ static void add_note(struct p2s_buf *b, const char *note)
 
 static void add_leg(struct p2s_buf *b, const struct p2s_pair *p, const struct p2s_leg *l)
 {
-	p2s_buf_printf(b, "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-	                  ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, LEG, (int)p->src, (int)p->dst, (int)l->leg, (int)l->mapping,
-	               (int)l->initiator, (int)l->verdict, (int)l->damage, (int)l->cuda_error, l->has_detail != 0, l->bytes, l->rounds,
-	               l->error_bound_ppb, l->coverage_bytes, l->coverage_of_bytes, l->max_handle_bytes, l->offset, l->expected,
-	               l->found);
+	p2s_buf_printf(b,
+				   "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+				   ",%" PRIu64 ",%" PRIu64 ",%" PRIu64,
+				   LEG, (int)p->src, (int)p->dst, (int)l->leg, (int)l->mapping, (int)l->initiator, (int)l->verdict,
+				   (int)l->damage, (int)l->cuda_error, l->has_detail != 0, l->bytes, l->rounds, l->error_bound_ppb,
+				   l->coverage_bytes, l->coverage_of_bytes, l->max_handle_bytes, l->offset, l->expected, l->found);
 	add_note(b, l->note);
 }
 
@@ -40,7 +41,7 @@ static void add_sizes(struct p2s_buf *b, enum tag tag, int32_t x, int32_t y, con
 {
 	for (size_t i = 0; i < count; i++)
 		p2s_buf_printf(b, "[%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]\n", (int)tag, (int)x, (int)y,
-		               rows[i].bytes, rows[i].p2p_bytes_per_s, rows[i].p2p_ns, rows[i].staged_bytes_per_s, rows[i].staged_ns);
+					   rows[i].bytes, rows[i].p2p_bytes_per_s, rows[i].p2p_ns, rows[i].staged_bytes_per_s, rows[i].staged_ns);
 }
 
 /* What is long, and what is made anew from the rest. */
@@ -52,12 +53,12 @@ static void shorten(json_t *top)
 
 	json_object_set(few, "gpus", json_object_get(json_object_get(top, "decision"), "gpus"));
 	json_object_set_new(top, "decision", few);
-	json_array_foreach(json_object_get(top, "pairs"), i, o) {
+	json_array_foreach(json_object_get(top, "pairs"), i, o)
+	{
 		json_array_clear(json_object_get(o, "legs"));
 		json_array_clear(json_object_get(o, "sizes"));
 	}
-	json_array_foreach(json_object_get(top, "staged"), i, o)
-		json_array_clear(json_object_get(o, "sizes"));
+	json_array_foreach(json_object_get(top, "staged"), i, o) json_array_clear(json_object_get(o, "sizes"));
 }
 
 char *p2s_emit_full(const struct p2s_model *m)
@@ -189,7 +190,7 @@ static int32_t take(struct p2s_model *m, size_t *hint, const char *at, const cha
 	if (tag == LEG) {
 		at = read_numbers(at, end, v, LEG_NUMBERS);
 		if (at == NULL || end - at < 3 || at[0] != ',' || at[1] != '"' || end[-1] != '"' ||
-		    memchr(at + 2, '"', (size_t)(end - at - 3)) != NULL)
+			memchr(at + 2, '"', (size_t)(end - at - 3)) != NULL)
 			return -1;
 		return take_leg(m, pair_at(m, v, hint), v, at + 2, (size_t)(end - at - 3));
 	}

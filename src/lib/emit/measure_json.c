@@ -20,14 +20,14 @@ static uint64_t number(const json_t *o, const char *key)
 json_t *p2s_emit_bandwidth(const struct p2s_bandwidth *b)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "ce_write", number_or_null(b->ce_write), "ce_read",
-	                 number_or_null(b->ce_read), "sm_store", number_or_null(b->sm_store), "sm_load", number_or_null(b->sm_load),
-	                 "both_ways", number_or_null(b->both_ways), "loaded", number_or_null(b->loaded));
+					 number_or_null(b->ce_read), "sm_store", number_or_null(b->sm_store), "sm_load", number_or_null(b->sm_load),
+					 "both_ways", number_or_null(b->both_ways), "loaded", number_or_null(b->loaded));
 }
 
 json_t *p2s_emit_latency(const struct p2s_latency *l)
 {
 	return json_pack("{s:o, s:o, s:o}", "write_issue_ns", number_or_null(l->write_issue_ns), "load_ns",
-	                 number_or_null(l->load_ns), "store_flag_ns", number_or_null(l->store_flag_ns));
+					 number_or_null(l->load_ns), "store_flag_ns", number_or_null(l->store_flag_ns));
 }
 
 json_t *p2s_emit_sizes(const struct p2s_size_row *rows, size_t count)
@@ -36,10 +36,10 @@ json_t *p2s_emit_sizes(const struct p2s_size_row *rows, size_t count)
 
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(list,
-		                      json_pack("{s:I, s:o, s:o, s:o, s:o}", "bytes", (json_int_t)rows[i].bytes, "p2p_bytes_per_s",
-		                                number_or_null(rows[i].p2p_bytes_per_s), "p2p_ns", number_or_null(rows[i].p2p_ns),
-		                                "staged_bytes_per_s", number_or_null(rows[i].staged_bytes_per_s), "staged_ns",
-		                                number_or_null(rows[i].staged_ns)));
+							  json_pack("{s:I, s:o, s:o, s:o, s:o}", "bytes", (json_int_t)rows[i].bytes, "p2p_bytes_per_s",
+										number_or_null(rows[i].p2p_bytes_per_s), "p2p_ns", number_or_null(rows[i].p2p_ns),
+										"staged_bytes_per_s", number_or_null(rows[i].staged_bytes_per_s), "staged_ns",
+										number_or_null(rows[i].staged_ns)));
 	return list;
 }
 
@@ -53,9 +53,10 @@ void p2s_emit_pair_numbers(json_t *pair, const struct p2s_pair *p)
 void p2s_emit_gpu_numbers(json_t *gpu, const struct p2s_gpu_facts *f)
 {
 	json_object_set_new(gpu, "host_link",
-	                    json_pack("{s:o, s:o, s:o, s:o}", "to_host_bytes_per_s", number_or_null(f->to_host), "from_host_bytes_per_s",
-	                              number_or_null(f->from_host), "both_ways_bytes_per_s", number_or_null(f->host_both_ways),
-	                              "numa_node", f->host_node < 0 ? json_null() : json_integer(f->host_node)));
+						json_pack("{s:o, s:o, s:o, s:o}", "to_host_bytes_per_s", number_or_null(f->to_host),
+								  "from_host_bytes_per_s", number_or_null(f->from_host), "both_ways_bytes_per_s",
+								  number_or_null(f->host_both_ways), "numa_node",
+								  f->host_node < 0 ? json_null() : json_integer(f->host_node)));
 	json_object_set_new(gpu, "all_to_one_bytes_per_s", number_or_null(f->all_to_one));
 	json_object_set_new(gpu, "one_to_all_bytes_per_s", number_or_null(f->one_to_all));
 }
@@ -111,8 +112,8 @@ void p2s_emit_parse_gpu_numbers(const json_t *gpu, struct p2s_gpu_facts *f)
 	f->from_host = number(host, "from_host_bytes_per_s");
 	f->host_both_ways = number(host, "both_ways_bytes_per_s");
 	f->host_node = json_is_integer(node) && json_integer_value(node) >= 0 && json_integer_value(node) < 65536
-	                   ? (int32_t)json_integer_value(node)
-	                   : -1;
+					   ? (int32_t)json_integer_value(node)
+					   : -1;
 	f->all_to_one = number(gpu, "all_to_one_bytes_per_s");
 	f->one_to_all = number(gpu, "one_to_all_bytes_per_s");
 }

@@ -1,4 +1,5 @@
-/* What measured speeds show: bytes that did not travel, names that are not true, ways that are no use, links that lost lanes. */
+/* What measured speeds show: bytes that did not travel, names that are not true, ways that are no use, links that lost lanes.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static uint64_t most_of(const uint64_t *all, size_t count)
 static uint64_t fastest(const struct p2s_pair *p)
 {
 	const uint64_t all[] = {p->bandwidth.ce_write, p->bandwidth.ce_read, p->bandwidth.sm_store, p->bandwidth.sm_load,
-	                        p->bandwidth.loaded};
+							p->bandwidth.loaded};
 	uint64_t most = most_of(all, sizeof all / sizeof all[0]);
 
 	for (size_t i = 0; i < p->size_count; i++)
@@ -105,7 +106,7 @@ int32_t p2s_find_path_unproven(const struct p2s_about *a, struct p2s_claim *c)
 	uint64_t staged;
 
 	if ((a->pair->verdict != P2PSAFE_VERDICT_DEGRADED && a->pair->verdict != P2PSAFE_VERDICT_OK) ||
-	    !speeds(a, &peer, &staged, c))
+		!speeds(a, &peer, &staged, c))
 		return 0;
 	return peer <= staged || peer - staged <= staged / 10;
 }
@@ -143,7 +144,7 @@ int32_t p2s_find_load_collapse(const struct p2s_about *a, struct p2s_claim *c)
 	if (b->loaded == 0 || b->ce_write == 0 || b->loaded >= b->ce_write / (2 * shares))
 		return 0;
 	P2S_SAY(c->value[0], "while %" PRIu64 " pair%s wrote both ways, %" PRIu64 " MB/s were left of %" PRIu64, shares,
-	        shares == 1 ? "" : "s", b->loaded / 1000000, b->ce_write / 1000000);
+			shares == 1 ? "" : "s", b->loaded / 1000000, b->ce_write / 1000000);
 	return 1;
 }
 
@@ -169,10 +170,10 @@ int32_t p2s_find_many_collapse(const struct p2s_about *a, struct p2s_claim *c)
 
 	if (many_in)
 		P2S_SAY(c->value[0], "all others together write %" PRIu64 " MB/s into this GPU, one alone %" PRIu64,
-		        f->all_to_one / 1000000, in / 1000000);
+				f->all_to_one / 1000000, in / 1000000);
 	else if (many_out)
 		P2S_SAY(c->value[0], "this GPU writes %" PRIu64 " MB/s to all others together, %" PRIu64 " to one alone",
-		        f->one_to_all / 1000000, out / 1000000);
+				f->one_to_all / 1000000, out / 1000000);
 	return many_in || many_out;
 }
 

@@ -33,7 +33,7 @@ static void walk(const struct p2s_gpu_facts *f, size_t from, struct p2s_limit *o
 
 		narrow(&out->most, p2s_link_limit(h->speed_max_mts, h->width_max, 0));
 		narrow(&out->under_load, p2s_link_limit(h->speed_loaded_mts, h->width_loaded,
-		                                        h->max_payload != 0 ? h->max_payload : P2S_LINK_PAYLOAD_MIN));
+												h->max_payload != 0 ? h->max_payload : P2S_LINK_PAYLOAD_MIN));
 	}
 }
 

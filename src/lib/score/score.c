@@ -129,8 +129,8 @@ int32_t p2s_score_pair(const struct p2s_pair *pair, const struct p2s_staged *sta
 	if (writes == 0)
 		return -1;
 	sum = share(writes, limit, P2S_SCORE_WRITE) +
-	      share(larger(pair->bandwidth.ce_read, pair->bandwidth.sm_load), limit, P2S_SCORE_READ) +
-	      share(pair->bandwidth.loaded, limit, P2S_SCORE_LOADED) + gain(writes, host) + sooner(pair, staged);
+		  share(larger(pair->bandwidth.ce_read, pair->bandwidth.sm_load), limit, P2S_SCORE_READ) +
+		  share(pair->bandwidth.loaded, limit, P2S_SCORE_LOADED) + gain(writes, host) + sooner(pair, staged);
 	if (pair->verdict == P2PSAFE_VERDICT_DEGRADED)
 		return 1 + (int32_t)(sum * (P2S_SCORE_DEGRADED_MAX - 1) / 1000);
 	return P2S_SCORE_DEGRADED_MAX + 1 + (int32_t)(sum * (1000 - P2S_SCORE_DEGRADED_MAX - 1) / 1000);
