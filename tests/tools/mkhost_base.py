@@ -64,6 +64,11 @@ def small(description, faults, count=2, **more):
                     kmsg=["iommu: Default domain type: Passthrough"], **more)
 
 
+def able(host, *more):
+    """The host, with more members in cuda.json for each of its GPUs."""
+    return dict(host, gpus=[dict(g, cuda=m) for g, m in zip(host["gpus"], more)])
+
+
 def said(fault, line):
     """The fault, and the line that the kernel logs when it happens."""
     return dict(fault, kmsg=line)

@@ -76,6 +76,11 @@ HOSTS = {
     "x-crash": small("The process dies inside the driver when it copies to a peer.", [{"op": "ce_write", "effect": "crash"}]),
     "x-staged-broken": small("Copies through host memory arrive damaged.",
                              [{"op": "staged", "effect": "zeros", "min_bytes": 4096}]),
+    "x-no-compiler": able(small("A container without the compiler for test kernels; everything works.", []), {"jit": False}, {"jit": False}),
+    "x-no-compiler-damage": able(small("No compiler for test kernels, and copies to a peer lose their last bytes.",
+                                       [{"op": "ce_write", "effect": "drop", "from": 1048560, "mapping": "peer"}]), {"jit": False}, {"jit": False}),
+    "x-one-without-ipc": able(small("One GPU of three cannot hand out its memory as legacy IPC; everything else works.", [], count=3),
+                              {}, {"ipc": False}, {}),
     "ok-mixed-models": dict(
         description="An older and slower GPU at the first address, two faster ones of another model behind it; everything works.",
         gpus=[dict(g, **({} if i else dict(device=0x2231, name="NVIDIA RTX A5000", cc=[8, 6], sm=8)))
