@@ -201,14 +201,32 @@ static int fill_source(struct p2s_measure *m, struct stage *s)
 	return p2s_chan_call(m->run, &m->run->gpu[s->src].chan[P2S_CHAN_GPU], &fill, &answer) == P2S_RC_OK;
 }
 
+/* Bytes of the largest transfer that arrived whole: time may have been too short for all. */
+static uint64_t arrived(const struct stage *s)
+{
+	struct p2s_stage_row got[P2S_ROWS];
+	uint64_t bytes = 0;
+
+	if (s->receive->answer.rc != P2S_RC_OK || s->receive->answer.samples_len != sizeof got)
+		return 0;
+	memcpy(got, s->receive->answer.samples, sizeof got);
+	for (unsigned r = 0; r < s->receive->req.handle_len; r++)
+		if (got[r].wall_each_ns != 0)
+			bytes = p2s_row_bytes(r);
+	return bytes;
+}
+
 /* The receiver looks at what came last. Wrong bytes: the staged path of this pair is not safe either. */
 static void check_target(struct p2s_measure *m, const struct stage *s)
 {
-	struct p2s_op_request check = {.op = P2S_OP_CHECK, .len = s->len, .in_len = s->len, .seed = s->seed, .seed2 = s->seed};
-	struct p2s_lib_staged out = {.a = s->src, .b = s->dst, .verdict = P2PSAFE_VERDICT_CORRUPT, .bytes = s->len};
+	uint64_t len = arrived(s);
+	struct p2s_op_request check = {.op = P2S_OP_CHECK, .len = len, .in_len = len, .seed = s->seed, .seed2 = s->seed};
+	struct p2s_lib_staged out = {.a = s->src, .b = s->dst, .verdict = P2PSAFE_VERDICT_CORRUPT, .bytes = len};
 	struct p2s_op_answer answer;
 	uint64_t bytes;
 
+	if (len == 0)
+		return;
 	check.buf = memory_of(&m->run->gpu[s->dst], s->dst, &bytes);
 	if (p2s_chan_call(m->run, &m->run->gpu[s->dst].chan[P2S_CHAN_GPU], &check, &answer) != P2S_RC_OK || answer.bad_words == 0)
 		return;
@@ -311,9 +329,9 @@ static void one_way(struct p2s_measure *m, struct stage *s, uint32_t count)
 			ok = 0;
 		}
 		/* A ring whose counts no longer agree is of no more use. */
-		if (!ok || !m->ring[s[i].src])
+		if (!ok || arrived(&s[i]) != s[i].len)
 			m->ring[s[i].src] = 0;
-		else
+		if (ok)
 			check_target(m, &s[i]);
 		if (p2s_run_way(m->run, s[i].src, s[i].dst)->staged_ok)
 			tell_rows(m, &s[i]);
