@@ -85,6 +85,22 @@ static void send_state(struct p2s_run *run, const struct p2s_klog *log)
 
 /* ---- GPUs: BARs and counters ---- */
 
+/* The device's link to its IOMMU runs through the unit: ".../platform/arm-smmu-v3.0.auto/iommu/smmu3.0x5000000". */
+static void read_unit(const struct p2s_fsroot *root, const char *address, struct p2s_log_gpu *gpu)
+{
+	char path[128];
+	char link[512];
+	char *end;
+	char *start;
+
+	snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/iommu", address);
+	if (p2s_fsroot_link(root, path, link, sizeof link) != P2S_READ_OK || (end = strstr(link, "/iommu/")) == NULL)
+		return;
+	*end = '\0';
+	start = strrchr(link, '/');
+	snprintf(gpu->smmu, sizeof gpu->smmu, "%.31s", start != NULL ? start + 1 : link);
+}
+
 /* "start end flags" per line, as sysfs "resource". */
 static void read_bars(const struct p2s_fsroot *root, const char *address, struct p2s_log_gpu *gpu)
 {
@@ -159,8 +175,10 @@ static void look_at_gpus(struct p2s_run *run, struct p2s_klog *log, int after)
 
 	if (!p2s_fsroot_open(&root, run->ask.host_dir[0] != '\0' ? run->ask.host_dir : NULL))
 		return;
-	for (uint32_t g = 0; g < run->n && !after; g++)
+	for (uint32_t g = 0; g < run->n && !after; g++) {
 		read_bars(&root, run->gpu[g].address, &log->gpu[g]);
+		read_unit(&root, run->gpu[g].address, &log->gpu[g]);
+	}
 	if (run->ask.mode == P2S_MODE_TEST)
 		send_counters(run, log, &root, after);
 	p2s_fsroot_close(&root);

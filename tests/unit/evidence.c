@@ -566,6 +566,69 @@ static void grave_errors_are_known(void **state)
 	}
 }
 
+/* Lines of an SMMU that name no device: the stream id does, behind the unit that speaks. */
+static void streams_find_their_gpu(void **state)
+{
+	static const struct p2s_log_gpu arm[] = {
+		{.bdf = {.domain = 9, .bus = 1}, .smmu = "arm-smmu-v3.0.auto"},
+		{.bdf = {.domain = 25, .bus = 1}, .smmu = "arm-smmu-v3.5.auto"},
+		{.bdf = {.domain = 9, .bus = 2, .device = 3, .function = 1}, .smmu = "arm-smmu-v3.0.auto"},
+		{.bdf = {.domain = 41, .bus = 4}, .smmu = ""}};
+	static const struct {
+		const char *text;
+		int32_t gpu;
+	} rows[] = {
+		{"arm-smmu-v3 arm-smmu-v3.5.auto: event: F_TRANSLATION client: (unassigned sid) sid: 0x100 ssid: 0x0 iova: 0x1000 ipa: 0x0", 1},
+		{"arm-smmu-v3 arm-smmu-v3.0.auto: event: F_TRANSLATION client: (unassigned sid) sid: 0x90100 ssid: 0x0 iova: 0x1000 ipa: 0x0", 0},
+		{"arm-smmu-v3 arm-smmu-v3.0.auto: event: F_TRANSLATION client: (unassigned sid) sid: 0x219 ssid: 0x0 iova: 0x1000 ipa: 0x0", 2},
+		{"arm-smmu-v3 arm-smmu-v3.9.auto: event: F_TRANSLATION client: (unassigned sid) sid: 0x100 ssid: 0x0 iova: 0x1000 ipa: 0x0", -1},
+		{"arm-smmu-v3 arm-smmu-v3.9.auto: event: F_TRANSLATION client: (unassigned sid) sid: 0x400 ssid: 0x0 iova: 0x1000 ipa: 0x0", 3},
+		/* what the line names counts, whatever its stream is */
+		{"arm-smmu-v3 arm-smmu-v3.0.auto: event: F_TRANSLATION client: 0019:01:00.0 sid: 0x219 ssid: 0x0 iova: 0x1000 ipa: 0x0", 1},
+		{"arm-smmu arm-smmu-v3.0.auto: Unhandled context fault: fsr=0x402, iova=0x34000010000, fsynr=0x1, cbfrsynra=0x219, cb=3", 2},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct p2s_log_record r = {0};
+		struct p2s_log_found f;
+
+		snprintf(r.text, sizeof r.text, "%s", rows[i].text);
+		assert_int_equal(p2s_log_match(&r, &f), 1);
+		p2s_log_attribute(&f.event, arm, COUNT(arm));
+		if (f.event.gpu != rows[i].gpu)
+			fail_msg("row %zu: %d", i, (int)f.event.gpu);
+	}
+}
+
+/* Before 6.14 an event is five lines; the first word of four ends in the stream id. */
+static void streams_of_the_old_form(void **state)
+{
+	static const struct p2s_log_gpu arm[] = {{.bdf = {.domain = 9, .bus = 1}, .smmu = "arm-smmu-v3.0.auto"}};
+	static const char *const lines[] = {"arm-smmu-v3 arm-smmu-v3.0.auto: event 0x10 received:", "arm-smmu-v3 arm-smmu-v3.0.auto: \t0x0000010000000010",
+	                                    "arm-smmu-v3 arm-smmu-v3.0.auto: \t0x0000020000000000",
+	                                    "arm-smmu-v3 arm-smmu-v3.0.auto: \t0x0000024000010000",
+	                                    "arm-smmu-v3 arm-smmu-v3.0.auto: \t0x0000000000000000"};
+	struct p2s_log_joiner j = {0};
+	struct p2s_log_found out[2];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(lines); i++) {
+		struct p2s_log_record r = {0};
+
+		snprintf(r.text, sizeof r.text, "%s", lines[i]);
+		for (char *c = r.text; *c != '\0'; c++)
+			*c = *c == '\t' ? ' ' : *c; /* as records are split */
+		if (p2s_log_feed(&j, &r, out) > 0)
+			break;
+	}
+	if (j.waiting)
+		assert_int_equal(p2s_log_flush(&j, out), 1);
+	p2s_log_attribute(&out[0].event, arm, COUNT(arm));
+	assert_int_equal(out[0].event.gpu, 0);
+	assert_true(out[0].event.fault_address == UINT64_C(0x24000010000));
+}
+
 /* Numbers that are no bits of a register, whatever the log says, change nothing. */
 static void bits_have_a_range(void **state)
 {
@@ -587,7 +650,7 @@ static void bits_have_a_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bits_have_a_range), cmocka_unit_test(every_sample_is_understood), cmocka_unit_test(every_kind_has_a_sample),
+		cmocka_unit_test(bits_have_a_range), cmocka_unit_test(streams_find_their_gpu), cmocka_unit_test(streams_of_the_old_form), cmocka_unit_test(every_sample_is_understood), cmocka_unit_test(every_kind_has_a_sample),
 		cmocka_unit_test(other_lines_are_left_alone), cmocka_unit_test(lines_are_joined), cmocka_unit_test(waiting_ends),
 		cmocka_unit_test(records_are_split),          cmocka_unit_test(hostile_records_do_no_harm), cmocka_unit_test(names_are_left_out),
 		cmocka_unit_test(addresses_find_their_owner), cmocka_unit_test(flags_are_decoded), cmocka_unit_test(grave_errors_are_known),

@@ -108,6 +108,10 @@ struct p2s_log_event {
 	uint64_t seq;    /* number of its record, plus one; 0 unknown */
 	uint32_t repeats; /* further lines alike, suppressed ones included */
 	char device[P2S_BDF_TEXT]; /* as named by the line; "" none */
+	/* of a line that names no device: what finds it. Used where the line is read, not told */
+	int32_t has_stream;
+	uint32_t stream; /* id that an ARM SMMU knows the device by; the low 16 bits are its PCI requester id */
+	char unit[32];   /* the SMMU, as "arm-smmu-v3.0.auto"; "" not named */
 	char text[240];  /* the line without prefix, identifiers removed */
 };
 

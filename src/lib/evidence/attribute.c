@@ -33,9 +33,29 @@ static int32_t find_gpu(const char *device, const struct p2s_log_gpu *gpus, size
 	return found;
 }
 
+/* The firmware's table of ids adds a base to the requester id, which leaves the low 16 bits alone on every machine that was
+ * reported. */
+static int32_t find_stream(const struct p2s_log_event *e, const struct p2s_log_gpu *gpus, size_t count)
+{
+	int32_t found = -1;
+
+	for (size_t i = 0; i < count && e->has_stream; i++) {
+		const struct p2s_log_gpu *g = &gpus[i];
+		uint32_t requester = (uint32_t)g->bdf.bus << 8 | (uint32_t)g->bdf.device << 3 | g->bdf.function;
+
+		if (requester != (e->stream & 0xffff) ||
+		    (e->unit[0] != '\0' && g->smmu[0] != '\0' && strcmp(e->unit, g->smmu) != 0))
+			continue;
+		if (found >= 0)
+			return -1;
+		found = (int32_t)i;
+	}
+	return found;
+}
+
 void p2s_log_attribute(struct p2s_log_event *event, const struct p2s_log_gpu *gpus, size_t count)
 {
-	event->gpu = find_gpu(event->device, gpus, count);
+	event->gpu = event->device[0] != '\0' ? find_gpu(event->device, gpus, count) : find_stream(event, gpus, count);
 	event->owner = event->owner_bar = -1;
 	event->owner_offset = 0;
 	for (size_t i = 0; event->has_address && i < count; i++) {

@@ -1,8 +1,7 @@
-/* The kernel log as evidence: records, the lines of patterns.def, and whose memory a fault address hits. Pure: no I/O, no clock,
- * no memory of its own. Used by the helper, which reads the log, and by the library.
- *
- * Everything that comes in is hostile: anybody may write to the kernel log of a container's host, and a captured file may hold
- * anything. No input makes these functions read beyond it, and the work for each record is bounded. */
+/* The kernel log as evidence: records, the lines of patterns.def, and whose memory a fault address hits. Pure: no I/O, no
+ * clock, no memory of its own. Used by the helper, which reads the log, and by the library.  Everything that comes in is
+ * hostile: anybody may write to the kernel log of a container's host, and a captured file may hold anything. No input makes
+ * these functions read beyond it, and the work for each record is bounded. */
 #ifndef P2S_EVIDENCE_LOG_H
 #define P2S_EVIDENCE_LOG_H
 
@@ -59,8 +58,8 @@ struct p2s_log_record {
 enum p2s_log_next { P2S_LOG_NEXT_RECORD, P2S_LOG_NEXT_JUNK, P2S_LOG_NEXT_SHORT };
 
 /* Takes one record from data: a line "prio,seq,usec,flag[,key=value];text" with its continuation lines (/dev/kmsg), or a line
- * "[    1.234567] text" as dmesg prints it, also behind a journal's prefix or "<6>". *used gets the bytes taken. JUNK: a line that
- * is none of these was taken. SHORT: no whole line is left (nothing is taken); with end set the rest counts as a line. */
+ * "[    1.234567] text" as dmesg prints it, also behind a journal's prefix or "<6>". *used gets the bytes taken. JUNK: a line
+ * that is none of these was taken. SHORT: no whole line is left (nothing is taken); with end set the rest counts as a line. */
 enum p2s_log_next p2s_log_next(const char *data, size_t len, int32_t end, struct p2s_log_record *out, size_t *used);
 
 /* ---- match.c: lines of patterns.def ---- */
@@ -104,10 +103,12 @@ struct p2s_log_gpu { /* what is needed of a GPU to know its lines and its memory
 	struct p2psafe_bdf bdf;
 	uint64_t bar_start[P2S_BARS]; /* as in sysfs "resource" */
 	uint64_t bar_bytes[P2S_BARS]; /* 0 unused */
+	char smmu[32]; /* ARM: the unit that it is behind, as in the log; "" unknown */
 };
 
-/* Fills gpu, owner, owner_bar and owner_offset from device and fault_address. A device without a PCI segment is a GPU's only where
- * no other segment has a GPU there. */
+/* Fills gpu, owner, owner_bar and owner_offset from device and fault_address. A device without a PCI segment is a GPU's only
+ * where no other segment has a GPU there; a stream id is a GPU's only where it alone, behind that unit, has such a requester
+ * id. */
 void p2s_log_attribute(struct p2s_log_event *event, const struct p2s_log_gpu *gpus, size_t count);
 /* P2S_YES or P2S_NO where the flags of a fault tell it, else P2S_UNREAD. */
 int32_t p2s_log_entry_present(const struct p2s_log_event *event); /* the page table had an entry */

@@ -194,6 +194,19 @@ static int32_t might_fit(const char *shape, const char *text)
 	return strstr(text, plain) != NULL;
 }
 
+/* "arm-smmu-v3 arm-smmu-v3.0.auto: ...": the second word is the unit. */
+static void name_unit(const char *text, struct p2s_log_event *e)
+{
+	const char *at = strncmp(text, "arm-smmu", 8) == 0 ? strchr(text, ' ') : NULL;
+	size_t n = at != NULL ? strcspn(at + 1, ": ") : 0;
+
+	e->unit[0] = '\0';
+	if (n == 0 || n >= sizeof e->unit || at[1 + n] != ':')
+		return;
+	memcpy(e->unit, at + 1, n);
+	e->unit[n] = '\0';
+}
+
 int32_t p2s_log_match(const struct p2s_log_record *record, struct p2s_log_found *out)
 {
 	char device[P2S_BDF_TEXT] = "";
@@ -211,6 +224,7 @@ int32_t p2s_log_match(const struct p2s_log_record *record, struct p2s_log_found 
 		out->process[0] = '\0';
 		out->family = 0;
 		e->kind = lines[i].kind;
+		name_unit(record->text, e);
 		e->usec = record->usec;
 		e->seq = record->seq + 1;
 		if (e->device[0] == '\0')
@@ -295,8 +309,12 @@ static int32_t continues(struct p2s_log_joiner *j, const struct p2s_log_record *
 		if (!p2s_log_shape(more[i].shape, rest, &part))
 			continue;
 		if (e->kind == P2S_LOG_SMMU3_FAULT) {
-			/* Only faults of a translation have an input address, in the third word. */
-			if (++j->words == SMMU_ADDRESS_WORD && e->flags >= 0x10 && e->flags <= 0x13) {
+			/* The first word ends in the stream id. Only faults of a translation have an input address, in the third word. */
+			if (++j->words == 1) {
+				e->has_stream = 1;
+				e->stream = (uint32_t)(part.fault_address >> 32);
+			}
+			if (j->words == SMMU_ADDRESS_WORD && e->flags >= 0x10 && e->flags <= 0x13) {
 				e->has_address = 1;
 				e->fault_address = part.fault_address;
 			}
@@ -321,7 +339,8 @@ static int32_t replaces(const struct p2s_log_joiner *j, const struct p2s_log_fou
 	return j->announced && next->event.kind == old;
 }
 
-/* The oldest AMD kernels: "AMD-Vi: Event logged [" and the rest, each a record. Returns 1 for the first part, which says nothing alone. */
+/* The oldest AMD kernels: "AMD-Vi: Event logged [" and the rest, each a record. Returns 1 for the first part, which says
+ * nothing alone. */
 static int32_t join_halves(struct p2s_log_joiner *j, struct p2s_log_record *r)
 {
 	static const char half[] = "AMD-Vi: Event logged [";

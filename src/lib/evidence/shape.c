@@ -90,6 +90,11 @@ static const char *take_token(char token, const char *p, struct p2s_log_event *e
 		if (p != NULL)
 			e->flags |= UINT64_C(1) << n;
 		return p;
+	case 's':
+		p = take_hex(p, &n);
+		e->stream = (uint32_t)n;
+		e->has_stream = p != NULL && n <= UINT32_MAX;
+		return p;
 	case 'x':
 		p = take_decimal(p, 999999, &n);
 		e->xid = (int32_t)n;
