@@ -147,7 +147,7 @@ def rows():
         call("fails now and then", "error", error=999, every=3, after=1, ci=name == "cuStreamQuery")
         call("fails once", "error", error=999, after=25, count=1)
         call("always fails", "error", error=999)
-        call("is late", "block", ms=150, every=5)
+        call("is late", "block", ms=60, every=9)
         call("never returns", "hang", after=20, options=["--deadline", "20"], ci=name == "cuMemUnmap")
     return out
 
