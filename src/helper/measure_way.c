@@ -72,7 +72,10 @@ static void fill(struct p2s_measure *m, struct step *steps, uint32_t count)
 		while (same < crowd.count && crowd.item[same].chan != chan)
 			same++;
 		if (same < crowd.count) {
+			/* From the same place on, and as far as the longest of them reaches. */
 			s->seed = steps[of[same]].seed;
+			if (s->len > crowd.item[same].req.len)
+				crowd.item[same].req.len = s->len;
 			continue;
 		}
 		of[crowd.count] = i;

@@ -42,12 +42,14 @@ def fault(op, effect, **more):
 
 class Row:
     def __init__(self, name, faults, leg, verdict="CORRUPT", damage=None, mapping=None, says=None, level="quick", gpus=3, links=PCIE,
-                 ci=False, spoils="pair", options=(), host=None, moves=True, vetoes=CONSUMERS):
+                 ci=False, spoils="pair", options=(), host=None, moves=True, vetoes=CONSUMERS, measure=False, finds=None):
         self.name, self.faults, self.leg, self.verdict = name, faults if isinstance(faults, list) else [faults], leg, verdict
         self.damage = {damage} if isinstance(damage, str) else damage
         self.mapping, self.says, self.level, self.gpus, self.links, self.ci = mapping, says, level, gpus, links, ci
         self.spoils = spoils  # pair: only A>B; both: A and B, whatever they do; call: anybody, but nothing is damage
+        # speed: nothing is damage anywhere, and nothing is allowed that `vetoes` names
         self.options, self.host, self.moves, self.vetoes = list(options), host or {}, moves, vetoes
+        self.measure, self.finds = measure, finds  # finds: the code of a finding about A>B
 
 
 def driver_calls():
@@ -138,7 +140,12 @@ def rows():
     out.append(Row("atomic crash", fault("atomic", "crash", after=1), None, "ERROR", spoils="both", links=NVLINK))
     out.append(Row("flag wedge", fault("flag", "wedge"), "mp_push", "HANG", spoils="both"))
     out.append(Row("fence wedge", fault("fence", "wedge"), {"sm_store", "mp_push"}, "HANG", spoils="both", ci=True))
-    # 7. Too fast: a speed that the path cannot have is damage together with nothing, a finding alone.
+    # 7. Speed: every byte is right, and the measuring, which compares too, blames nobody. Too fast for the path is told; slower than
+    # staging is no permission.
+    out.append(Row("slow in every way", [fault(op, "slow", factor=40) for op in legs], None, spoils="speed", moves=False, measure=True,
+                   finds="P2P_SLOWER_THAN_STAGED", vetoes=("nccl_p2p", "peer_copies"), ci=True))
+    out.append(Row("faster than the link", [fault(op, "fast", factor=100) for op in ("ce_write", "sm_store")], None, spoils="speed", moves=False,
+                   measure=True, finds="BANDWIDTH_ABOVE_LINK", vetoes=()))
     # 8. Any call of the driver: an error, late, never. No error is read as success, and none as damage.
     for name in driver_calls():
         def call(text, effect, ci=False, options=(), **more):
@@ -182,9 +189,11 @@ def neighbours(row, run):
         concerned = {src, dst} <= {A, B} if row.spoils == "both" else (src, dst) == (A, B)
         if row.spoils == "both" and (src in (A, B) or dst in (A, B)):
             concerned = concerned or leg["verdict"] in ("UNTESTED", "ERROR")
+        if row.spoils == "speed" and leg["verdict"] in BAD:
+            out.append(f"{src}>{dst} {leg['leg']} {leg['mapping']} {leg['verdict']} {leg['damage']} '{leg['note']}'")
         if row.spoils == "call" and leg["verdict"] == "CORRUPT":
             out.append(f"{src}>{dst} {leg['leg']} {leg['mapping']} CORRUPT {leg['damage']} '{leg['note']}'")
-        if not concerned and row.spoils != "call" and leg["verdict"] in BAD:
+        if not concerned and row.spoils not in ("call", "speed") and leg["verdict"] in BAD:
             out.append(f"{src}>{dst} {leg['leg']} {leg['mapping']} {leg['verdict']} {leg['damage']} '{leg['note']}'")
     if row.spoils == "pair":
         for src in (A, B, C)[:row.gpus]:
@@ -222,12 +231,16 @@ def judge(row, run):
         out += [f"{name} is allowed" for name in row.vetoes if consumers[name]["allowed"] is not False]
         if run.exit != 1:
             out.append(f"exit {run.exit}")
+    elif row.spoils == "speed":
+        out += [f"{name} is allowed" for name in row.vetoes if consumers[name]["allowed"] is not False]
+        if not any(f["code"] == row.finds and f["subject"] == f"{A}>{B}" for f in run.report["findings"]):
+            out.append(f"{row.finds} is not found")
     return out + neighbours(row, run)
 
 
 def run_row(program, row):
     host = machine.describe(row.gpus, links=row.links, faults=row.faults, **row.host)
-    options = ["--level", row.level, "--keep-going", "--no-measure", *row.options]
+    options = ["--level", row.level, "--keep-going", *([] if row.measure else ["--no-measure"]), *row.options]
     if "--deadline" not in row.options:
         options += ["--deadline", "90"]
     run = machine.Run(program, host, options)
