@@ -225,6 +225,28 @@ static void staging_has_directions(void **state)
 	p2s_model_free(&m);
 }
 
+/* Where staging is not proven it is no way out: then the right bytes win, however slow they are. */
+static void broken_staging_degrades_nobody(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	m.staged[0].bandwidth.ce_write = UINT64_C(42500000000);
+	m.pairs[0].bandwidth.ce_write = m.pairs[1].bandwidth.ce_write = UINT64_C(12190000000);
+	m.staged[0].verdict = P2PSAFE_VERDICT_CORRUPT;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(m.pairs[0].verdict, P2PSAFE_VERDICT_OK);
+	assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 1);
+	m.staged[0].verdict = P2PSAFE_VERDICT_UNTESTED;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(m.pairs[0].verdict, P2PSAFE_VERDICT_OK);
+	m.staged[0].verdict = P2PSAFE_VERDICT_OK;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(m.pairs[0].verdict, P2PSAFE_VERDICT_DEGRADED);
+	p2s_model_free(&m);
+}
+
 /* NVML's word is not proven by a speed that PCIe has too. The bytes are right all the same. */
 static void a_name_is_taken_back(void **state)
 {
@@ -315,6 +337,7 @@ int main(void)
 	                                   cmocka_unit_test(tearing_128_is_told_and_not_judged),
 	                                   cmocka_unit_test(slower_than_staging_is_degraded),
 	                                   cmocka_unit_test(staging_has_directions),
+	                                   cmocka_unit_test(broken_staging_degrades_nobody),
 	                                   cmocka_unit_test(a_name_is_taken_back),
 	                                   cmocka_unit_test(exit_codes),
 	                                   cmocka_unit_test(a_matrix_gives_the_same_answer)};

@@ -159,7 +159,8 @@ int32_t p2s_rules_pair(const struct p2s_pair *pair, const struct p2s_staged *sta
 	int32_t v = p2s_rules_worse(p2s_rules_consumer(pair, P2PSAFE_CONSUMER_NCCL_P2P, NULL, NULL),
 	                            p2s_rules_consumer(pair, P2PSAFE_CONSUMER_PEER_COPIES, NULL, NULL));
 
-	if (v == P2PSAFE_VERDICT_OK && p2s_score_degraded(pair, staged))
+	/* A faster way that is not proven is no way out. */
+	if (v == P2PSAFE_VERDICT_OK && staged != NULL && staged->verdict == P2PSAFE_VERDICT_OK && p2s_score_degraded(pair, staged))
 		v = P2PSAFE_VERDICT_DEGRADED;
 	return v;
 }
