@@ -48,15 +48,24 @@ static void keep(const struct sim_view *v, const struct p2s_role_result *r)
 int sim_twin_gate(struct sim_kernel *k)
 {
 	struct sim_role r;
+	uint64_t start = sim_now();
+	uint32_t turns = 0;
 	int rc = sim_role_open(&r, k, 0, k->args[0], k->args[1]);
 
 	if (rc)
 		return rc;
-	if (sim_role_go(&r))
-		r.result.status = P2S_ROLE_DONE;
+	__atomic_store_n(&r.ctl->ready[0].word, 1, __ATOMIC_RELEASE);
+	do {
+		r.result.polls++;
+		r.result.status = __atomic_load_n(&r.ctl->go.word, __ATOMIC_ACQUIRE) ? P2S_ROLE_DONE : P2S_ROLE_NOT_RUN;
+		if (r.result.status == P2S_ROLE_NOT_RUN && !sim_role_aborted(&r)) {
+			if (sim_now() - start > k->args[3])
+				r.result.status = P2S_ROLE_NO_GO;
+			else
+				sim_relax(&turns);
+		}
+	} while (r.result.status == P2S_ROLE_NOT_RUN);
 	r.result.seen_a = k->args[2];
-	r.go_ns = 0; /* its own time is nobody's measure */
-	r.result.polls = 1;
 	sim_role_end(&r);
 	return CU_OK;
 }
