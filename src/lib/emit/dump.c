@@ -9,11 +9,26 @@ static int append(const char *text, size_t n, void *user)
 	return b->failed ? -1 : 0;
 }
 
+/* Per thread, as errno: the trees are made by many small functions, and each of their steps may fail. */
+static _Thread_local int lost;
+
+void p2s_emit_append(json_t *list, json_t *value)
+{
+	lost |= json_array_append_new(list, value) != 0;
+}
+
+void p2s_emit_set(json_t *object, const char *key, json_t *value)
+{
+	lost |= json_object_set_new(object, key, value) != 0;
+}
+
 char *p2s_emit_dump(const json_t *tree, size_t flags)
 {
 	struct p2s_buf b = {0};
+	int hole = lost;
 
-	if (tree == NULL || json_dump_callback(tree, append, &b, flags) != 0) {
+	lost = 0;
+	if (tree == NULL || hole || json_dump_callback(tree, append, &b, flags) != 0) {
 		p2s_buf_free(&b);
 		return NULL;
 	}

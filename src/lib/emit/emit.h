@@ -18,6 +18,10 @@ char *p2s_emit_text(const struct p2s_model *m, int32_t format);
 
 /* The report as a JSON tree, NULL when out of memory. */
 json_t *p2s_emit_report(const struct p2s_model *m, int32_t pass_untested);
+/* Adds value, which is taken over, to a list or an object. What could not be added, for want of memory, is remembered, and the next
+ * p2s_emit_dump() of this thread gives nothing: a text with a hole is no text. */
+void p2s_emit_append(json_t *list, json_t *value);
+void p2s_emit_set(json_t *object, const char *key, json_t *value);
 /* A tree as text of our own allocator: the application may have given jansson another one. NULL when out of memory. */
 char *p2s_emit_dump(const json_t *tree, size_t flags);
 /* Parts of it that the kept record's decision shares. */

@@ -35,7 +35,7 @@ json_t *p2s_emit_path(const struct p2s_gpu_facts *f)
 	for (size_t i = 0; i < f->hop_count && i < P2S_HOPS; i++) {
 		const struct p2s_hop *h = &f->hops[i];
 
-		json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "bdf", h->address, "kind",
+		p2s_emit_append(list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "bdf", h->address, "kind",
 		                                      h->kind >= 0 && h->kind < KINDS ? kinds[h->kind] : kinds[0], "acs_cap",
 		                                      acs(h->acs_cap), "acs_ctl", acs(h->acs_ctl), "speed", number(h->speed_max_mts),
 		                                      "width", number(h->width_max), "max_payload", number(h->max_payload),

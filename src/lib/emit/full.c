@@ -52,7 +52,7 @@ static void shorten(json_t *top)
 	size_t i;
 
 	json_object_set(few, "gpus", json_object_get(json_object_get(top, "decision"), "gpus"));
-	json_object_set_new(top, "decision", few);
+	p2s_emit_set(top, "decision", few);
 	json_array_foreach(json_object_get(top, "pairs"), i, o)
 	{
 		json_array_clear(json_object_get(o, "legs"));

@@ -10,7 +10,7 @@ static json_t *set(const struct p2s_model *m, uint64_t members)
 	json_t *list = json_array();
 
 	for (; members != 0; members &= members - 1)
-		json_array_append_new(list, json_string(m->gpus[__builtin_ctzll(members)].address));
+		p2s_emit_append(list, json_string(m->gpus[__builtin_ctzll(members)].address));
 	return list;
 }
 
@@ -26,7 +26,7 @@ static json_t *best_groups(const struct p2s_model *m, const struct p2s_bonds *b,
 
 		if (group == 0 || !p2s_groups_facts(m, group, &facts))
 			break; /* a larger one would hold one of this size */
-		json_array_append_new(list, json_pack("{s:i, s:o, s:o, s:o, s:b}", "size", (int)n, "gpus", set(m, group), "transport",
+		p2s_emit_append(list, json_pack("{s:i, s:o, s:o, s:o, s:b}", "size", (int)n, "gpus", set(m, group), "transport",
 		                                      json_string(p2s_word_name(P2S_GROUP_TRANSPORT, facts.transport)), "score", facts.score < 0 ? json_null() : json_integer(facts.score),
 		                                      "exact", exact));
 	}
@@ -44,8 +44,8 @@ static json_t *orders(const struct p2s_model *m, const struct p2s_bonds *b, int3
 		json_t *gpus = json_array();
 
 		for (int32_t i = 0; i < all; i++)
-			json_array_append_new(gpus, json_string(m->gpus[order[i]].address));
-		json_array_append_new(
+			p2s_emit_append(gpus, json_string(m->gpus[order[i]].address));
+		p2s_emit_append(
 			list, json_pack("{s:i, s:i, s:o, s:b}", "size", (int)n, "groups", (int)whole, "gpus", gpus, "exact", exact));
 	}
 	return list;
@@ -69,7 +69,7 @@ int32_t p2s_emit_groups(json_t *decision, const struct p2s_model *m)
 	all = __builtin_popcountll(b->group);
 	n = p2s_groups_partition(b, islands, &exact);
 	for (int32_t i = 0; i < n; i++)
-		json_array_append_new(parts, set(m, islands[i]));
+		p2s_emit_append(parts, set(m, islands[i]));
 	n = json_object_set_new(decision, "partition", json_pack("{s:o, s:b}", "islands", parts, "exact", exact)) |
 	    json_object_set_new(decision, "best_groups", best_groups(m, b, all)) | json_object_set_new(decision, "orders", orders(m, b, all));
 	free(b);

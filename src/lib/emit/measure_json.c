@@ -35,7 +35,7 @@ json_t *p2s_emit_sizes(const struct p2s_size_row *rows, size_t count)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(list,
+		p2s_emit_append(list,
 							  json_pack("{s:I, s:o, s:o, s:o, s:o}", "bytes", (json_int_t)rows[i].bytes, "p2p_bytes_per_s",
 										number_or_null(rows[i].p2p_bytes_per_s), "p2p_ns", number_or_null(rows[i].p2p_ns),
 										"staged_bytes_per_s", number_or_null(rows[i].staged_bytes_per_s), "staged_ns",
@@ -45,20 +45,20 @@ json_t *p2s_emit_sizes(const struct p2s_size_row *rows, size_t count)
 
 void p2s_emit_pair_numbers(json_t *pair, const struct p2s_pair *p)
 {
-	json_object_set_new(pair, "limit_loaded_bytes_per_s", number_or_null(p->limit_loaded));
-	json_object_set_new(pair, "efficiency", p->efficiency < 0 ? json_null() : json_integer(p->efficiency));
-	json_object_set_new(pair, "p2p_wins_from_bytes", number_or_null(p->wins_from));
+	p2s_emit_set(pair, "limit_loaded_bytes_per_s", number_or_null(p->limit_loaded));
+	p2s_emit_set(pair, "efficiency", p->efficiency < 0 ? json_null() : json_integer(p->efficiency));
+	p2s_emit_set(pair, "p2p_wins_from_bytes", number_or_null(p->wins_from));
 }
 
 void p2s_emit_gpu_numbers(json_t *gpu, const struct p2s_gpu_facts *f)
 {
-	json_object_set_new(gpu, "host_link",
+	p2s_emit_set(gpu, "host_link",
 						json_pack("{s:o, s:o, s:o, s:o}", "to_host_bytes_per_s", number_or_null(f->to_host),
 								  "from_host_bytes_per_s", number_or_null(f->from_host), "both_ways_bytes_per_s",
 								  number_or_null(f->host_both_ways), "numa_node",
 								  f->host_node < 0 ? json_null() : json_integer(f->host_node)));
-	json_object_set_new(gpu, "all_to_one_bytes_per_s", number_or_null(f->all_to_one));
-	json_object_set_new(gpu, "one_to_all_bytes_per_s", number_or_null(f->one_to_all));
+	p2s_emit_set(gpu, "all_to_one_bytes_per_s", number_or_null(f->all_to_one));
+	p2s_emit_set(gpu, "one_to_all_bytes_per_s", number_or_null(f->one_to_all));
 }
 
 void p2s_emit_parse_bandwidth(const json_t *o, struct p2s_bandwidth *b)

@@ -88,7 +88,7 @@ static json_t *evidence(const struct p2s_evidence *e, size_t count)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(list, json_pack("{s:o, s:o}", "source", TEXT(e[i].source), "text", TEXT(e[i].text)));
+		p2s_emit_append(list, json_pack("{s:o, s:o}", "source", TEXT(e[i].source), "text", TEXT(e[i].text)));
 	return list;
 }
 
@@ -110,7 +110,7 @@ static json_t *driver_parameters(const char *lines)
 				v++;
 			snprintf(name, sizeof name, "%.*s", (int)(colon - lines), lines);
 			snprintf(value, sizeof value, "%.*s", (int)(lines + n - v > 511 ? 511 : lines + n - v), v);
-			json_object_set_new(o, name, value[0] != '\0' ? TEXT(value) : json_string(""));
+			p2s_emit_set(o, name, value[0] != '\0' ? TEXT(value) : json_string(""));
 		}
 		lines += n + (lines[n] == '\n');
 	}
@@ -147,17 +147,17 @@ static json_t *gpu(const struct p2s_gpu *g)
 	if (o == NULL)
 		return NULL;
 	snprintf(text, sizeof text, "%04x:%04x", g->vendor & 0xffff, g->device & 0xffff);
-	json_object_set_new(o, "id", json_string(text));
-	json_object_set_new(o, "minor", int_or_null(g->minor));
-	json_object_set_new(o, "free_bytes", number_or_null(g->free_bytes));
-	json_object_set_new(o, "error", TEXT(g->error));
-	json_object_set_new(o, "vbios", TEXT(g->vbios));
-	json_object_set_new(o, "mig", tristate(g->facts.mig));
-	json_object_set_new(o, "nvlinks", json_pack("{s:o, s:o}", "active", int_or_null(g->facts.nvlinks_active), "total",
+	p2s_emit_set(o, "id", json_string(text));
+	p2s_emit_set(o, "minor", int_or_null(g->minor));
+	p2s_emit_set(o, "free_bytes", number_or_null(g->free_bytes));
+	p2s_emit_set(o, "error", TEXT(g->error));
+	p2s_emit_set(o, "vbios", TEXT(g->vbios));
+	p2s_emit_set(o, "mig", tristate(g->facts.mig));
+	p2s_emit_set(o, "nvlinks", json_pack("{s:o, s:o}", "active", int_or_null(g->facts.nvlinks_active), "total",
 												int_or_null(g->facts.nvlinks_total)));
 	p2s_emit_gpu_numbers(o, &g->facts);
-	json_object_set_new(o, "link", p2s_emit_link(&g->facts));
-	json_object_set_new(o, "path", p2s_emit_path(&g->facts));
+	p2s_emit_set(o, "link", p2s_emit_link(&g->facts));
+	p2s_emit_set(o, "path", p2s_emit_path(&g->facts));
 	return o;
 }
 
@@ -183,7 +183,7 @@ static json_t *pair(const struct p2s_model *m, const struct p2s_pair *p)
 	json_t *o;
 
 	for (size_t i = 0; i < p->leg_count; i++)
-		json_array_append_new(legs, leg(m, &p->legs[i]));
+		p2s_emit_append(legs, leg(m, &p->legs[i]));
 	o = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "src", address(m, p->src), "dst",
 				  address(m, p->dst), "path", state(P2S_GROUP_PATH, p->path), "nccl_path", state(P2S_GROUP_PATH, p->nccl_path),
 				  "verdict", word(P2S_GROUP_VERDICT, p->verdict), "transport", word(P2S_GROUP_TRANSPORT, p->transport), "score",
@@ -194,9 +194,9 @@ static json_t *pair(const struct p2s_model *m, const struct p2s_pair *p)
 	if (o == NULL)
 		return NULL;
 	p2s_emit_pair_numbers(o, p);
-	json_object_set_new(o, "can_access", tristate(p->can_access));
-	json_object_set_new(o, "native_atomics", tristate(p->native_atomics));
-	json_object_set_new(o, "shared_bridge", tristate(p2s_facts_shared_bridge(&m->gpus[p->src].facts, &m->gpus[p->dst].facts)));
+	p2s_emit_set(o, "can_access", tristate(p->can_access));
+	p2s_emit_set(o, "native_atomics", tristate(p->native_atomics));
+	p2s_emit_set(o, "shared_bridge", tristate(p2s_facts_shared_bridge(&m->gpus[p->src].facts, &m->gpus[p->dst].facts)));
 	return o;
 }
 
@@ -216,11 +216,11 @@ static json_t *consumer(const struct p2s_model *m, const struct p2s_consumer *c)
 		char text[96];
 
 		p2s_emit_failed_leg(m, &c->failed[i], text, sizeof text);
-		json_array_append_new(failed, json_string(text));
+		p2s_emit_append(failed, json_string(text));
 	}
 	for (size_t i = 0; i < sizeof c->enforced_by / sizeof c->enforced_by[0]; i++)
 		if (c->enforced_by[i][0] != '\0')
-			json_array_append_new(enforced, json_string(c->enforced_by[i]));
+			p2s_emit_append(enforced, json_string(c->enforced_by[i]));
 	return json_pack("{s:o, s:o, s:o, s:o}", "allowed", tristate(c->allowed), "verdict", word(P2S_GROUP_VERDICT, c->verdict),
 					 "failed_legs", failed, "enforced_by", enforced);
 }
@@ -232,7 +232,7 @@ json_t *p2s_emit_settings_json(const struct p2s_model *m)
 	for (size_t i = 0; i < m->setting_count; i++) {
 		const struct p2s_setting *s = &m->settings[i];
 
-		json_array_append_new(list,
+		p2s_emit_append(list,
 							  json_pack("{s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:b}", "consumer", word(P2S_GROUP_CONSUMER, s->consumer),
 										"kind", word(P2S_GROUP_SETTING, s->kind), "name", TEXT(s->name), "value", s->value,
 										"applied", s->applied != 0, "why", TEXT(s->why), "scope",
@@ -251,20 +251,20 @@ static json_t *decision(const struct p2s_model *m, int32_t pass_untested)
 
 	for (size_t i = 0; i < m->gpu_count; i++)
 		if (m->gpus[i].in_group)
-			json_array_append_new(gpus, json_string(m->gpus[i].address));
+			p2s_emit_append(gpus, json_string(m->gpus[i].address));
 	for (int32_t c = 1; c < P2S_CONSUMERS; c++) {
 		const char *name = p2s_word_name(P2S_GROUP_CONSUMER, c);
 
-		json_object_set_new(consumers, name, consumer(m, &m->consumers[c]));
+		p2s_emit_set(consumers, name, consumer(m, &m->consumers[c]));
 		if (p2s_rules_vetoed(m, c, pass_untested))
-			json_array_append_new(vetoes, json_string(name));
+			p2s_emit_append(vetoes, json_string(name));
 	}
 	for (size_t i = 0; i < m->island_count; i++) {
 		json_t *island = json_array();
 
 		for (const int32_t *g = m->islands[i]; *g >= 0; g++)
-			json_array_append_new(island, address(m, *g));
-		json_array_append_new(islands, island);
+			p2s_emit_append(island, address(m, *g));
+		p2s_emit_append(islands, island);
 	}
 	o = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "gpus", gpus, "transport", word(P2S_GROUP_TRANSPORT, m->transport),
 	              "consumers", consumers, "vetoes", vetoes, "islands", islands, "settings", p2s_emit_settings_json(m), "exit_code",
@@ -284,7 +284,7 @@ static json_t *findings(const struct p2s_model *m)
 		char subject[64];
 
 		p2s_emit_subject(m, f, subject, sizeof subject);
-		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:s, s:o}", "code", TEXT(f->code), "severity",
+		p2s_emit_append(list, json_pack("{s:o, s:o, s:o, s:s, s:o}", "code", TEXT(f->code), "severity",
 											  word(P2S_GROUP_SEVERITY, f->severity), "confidence",
 											  word(P2S_GROUP_CONFIDENCE, f->confidence), "subject", subject, "evidence",
 											  evidence(f->evidence, f->evidence_count)));
@@ -304,10 +304,10 @@ static json_t *remedies(const struct p2s_model *m)
 			size_t n = strcspn(at, ",");
 
 			if (n > 0)
-				json_array_append_new(needs, json_stringn(at, n));
+				p2s_emit_append(needs, json_stringn(at, n));
 			at += n + (at[n] == ',');
 		}
-		json_array_append_new(list,
+		p2s_emit_append(list,
 		                      json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "code", TEXT(r->code), "effect", TEXT(r->effect), "needs",
 		                                needs, "what", TEXT(r->what), "risk", TEXT(r->risk), "why", TEXT(r->why)));
 	}
@@ -340,7 +340,7 @@ json_t *p2s_emit_report(const struct p2s_model *m, int32_t pass_untested)
 	for (size_t i = 0; i < m->staged_count; i++)
 		ok &= json_array_append_new(staged_list, staged(m, &m->staged[i])) == 0;
 	for (size_t i = 0; i < m->timing_count; i++)
-		json_object_set_new(timing, m->timings[i].name, json_integer((json_int_t)m->timings[i].ms));
+		p2s_emit_set(timing, m->timings[i].name, json_integer((json_int_t)m->timings[i].ms));
 	if (top == NULL) {
 		json_decref(gpus);
 		json_decref(pairs);

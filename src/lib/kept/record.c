@@ -176,7 +176,7 @@ static json_t *rows(const unsigned char *cells, size_t n, size_t step, int32_t d
 			line[b] = a == b ? '-' : digits ? (char)('0' + v % 10) : letters[v < sizeof letters - 1 ? v : 0];
 		}
 		line[n] = '\0';
-		json_array_append_new(list, json_string(line));
+		p2s_emit_append(list, json_string(line));
 	}
 	return list;
 }
@@ -238,13 +238,13 @@ char *p2s_record_write(const struct p2s_record *r)
 	for (size_t i = 0; i < r->gpu_count; i++) {
 		const struct p2s_record_gpu *g = &r->gpus[i];
 
-		json_array_append_new(gpus, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:b}", "bdf", g->address, "id", g->id, "bars",
+		p2s_emit_append(gpus, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:b}", "bdf", g->address, "id", g->id, "bars",
 											  g->bars, "domain_type", text_json(g->domain_type), "uuid", text_json(g->uuid),
 											  "minor", (int)g->minor, "tested", g->tested != 0));
 	}
 	for (int32_t c = 0; c < P2S_CONSUMERS; c++)
 		if (c != P2PSAFE_CONSUMER_MULTICAST)
-			json_object_set_new(verdicts, c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c),
+			p2s_emit_set(verdicts, c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c),
 								rows(r->verdict + c, r->gpu_count, P2S_CONSUMERS, 0));
 	key = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "kernel", text_json(r->kernel), "boot_id",
 					text_json(r->boot_id), "cmdline", text_json(r->cmdline), "firmware", text_json(r->firmware), "module",
