@@ -91,7 +91,11 @@ static int in_child(prepare_fn prepare)
 	tmp_remove(kept->cache);
 	pid = fork();
 	if (pid == 0) {
-		int rc = prepare();
+		int rc;
+
+		signal(SIGSEGV, SIG_DFL); /* cmocka would go on with the next test, in this child */
+		signal(SIGBUS, SIG_DFL);
+		rc = prepare();
 
 		/* exit: so that a build with sanitizers looks for leaks. Descriptors may be gone for it: that is its own trouble. */
 		_exit(rc != 0 ? rc : ask());
