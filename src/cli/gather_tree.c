@@ -134,6 +134,24 @@ static void take_group(struct gather *g, const char *address, const char *to)
 	gather_write(g, text, type, len);
 }
 
+/* The unit that translates for the device, "<...>/arm-smmu-v3.0.auto/iommu/smmu3.0x5000000": fault lines of ARM name
+ * nothing else. */
+static void take_unit(struct gather *g, const char *address, const char *to)
+{
+	char path[256], link[512], below[128];
+	attribute_path(path, sizeof(path), address, "iommu");
+	if (p2s_fsroot_link(&g->from, path, link, sizeof(link)) != P2S_READ_OK)
+		return;
+	char *end = strstr(link, "/iommu/");
+	if (end == NULL)
+		return;
+	*end = '\0';
+	if (strlen(last_part(link)) > 31 || strlen(last_part(end + 1)) > 31)
+		return;
+	snprintf(below, sizeof(below), "devices/platform/%s/iommu/%s", last_part(link), last_part(end + 1));
+	link_up(g, to, "iommu", below);
+}
+
 static void take_driver(struct gather *g, const char *address, const char *to, char *driver, size_t cap)
 {
 	char path[256], link[512], below[128], out[256], text[600];
@@ -163,6 +181,7 @@ static void take_device(struct gather *g, const char *address, const char *place
 	gather_link(g, path + 1, link);
 	take_attributes(g, address, to);
 	take_group(g, address, to);
+	take_unit(g, address, to);
 	take_driver(g, address, to, driver, sizeof(driver));
 	take_config(g, address, to, !is_gpu || strcmp(driver, "nvidia") == 0);
 	attribute_path(path, sizeof(path), address, "physfn");

@@ -135,6 +135,23 @@ class Gather(Program):
                 self.assertEqual(*reports)
                 shutil.rmtree(folder)
 
+    def test_an_arm_fault_finds_its_gpu(self):
+        host = self.scratch / "arm"
+        shutil.copytree(HOSTS / "s05-dgx-spark", host, symlinks=True)
+        unit = "../../../platform/arm-smmu-v3.5.auto/iommu/smmu3.0x0000000005000000"
+        (host / "root/sys/devices/pci000f:00/000f:00:00.0/000f:01:00.0/iommu").symlink_to(unit)
+        line = ("arm-smmu-v3 arm-smmu-v3.{}.auto: event: F_TRANSLATION client: (unassigned sid) sid: 0x{:x} ssid: 0x0 "
+                "iova: 0x1000 ipa: 0x0")
+        with open(host / "kmsg", "a") as log:
+            for i, (number, stream) in enumerate(((5, 0x100), (6, 0x100), (5, 0x200))):
+                log.write(f"3,{200 + i},{2000000 + i},-;{line.format(number, stream)}\n")
+        for folder in (host, self.gathered(host)):
+            report = self.report("probe", "--no-cache", "--host", folder)
+            found = [f for f in report["findings"] if f["code"] == "IOMMU_FAULT_LOGGED"]
+            self.assertEqual([f["subject"] for f in found], ["000f:01:00.0"])
+            self.assertEqual(len(found[0]["evidence"]), 1, found)
+            self.assertIn("sid: 0x100", found[0]["evidence"][0]["text"])
+
     def planted(self):
         """A host with names wherever machines have them."""
         host = self.scratch / "planted"

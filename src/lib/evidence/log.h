@@ -1,7 +1,8 @@
 /* The kernel log as evidence: records, the lines of patterns.def, and whose memory a fault address hits. Pure: no I/O, no
- * clock, no memory of its own. Used by the helper, which reads the log, and by the library.  Everything that comes in is
- * hostile: anybody may write to the kernel log of a container's host, and a captured file may hold anything. No input makes
- * these functions read beyond it, and the work for each record is bounded. */
+ * clock, no memory of its own. Used by the helper, which reads the log, and by the library.
+ *
+ * Everything that comes in is hostile: anybody may write to the kernel log of a container's host, and a captured file may
+ * hold anything. No input makes these functions read beyond it, and the work for each record is bounded. */
 #ifndef P2S_EVIDENCE_LOG_H
 #define P2S_EVIDENCE_LOG_H
 
