@@ -71,6 +71,8 @@ static void fill_options(struct p2psafe_options *o, const struct cli_args *args)
 	o->host_dir = args->value[CLI_OPTION_HOST];
 	o->cuda_library = args->value[CLI_OPTION_CUDA_LIBRARY];
 	o->helper_path = args->value[CLI_OPTION_HELPER];
+	o->topology_file = args->value[CLI_OPTION_TOPOLOGY];
+	o->placement_file = args->value[CLI_OPTION_PLACEMENT];
 }
 
 int cli_session_failed(const struct p2psafe_error *err, int32_t status)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from xml.etree import ElementTree
 
 HOSTS = pathlib.Path(__file__).resolve().parent
 HEALTHY = str(HOSTS / "ok-2xh200-nvlink")
@@ -72,6 +73,145 @@ class Groups(Program):
     def test_usage(self):
         for words in (("--best", "1"), ("--best", "x"), ("--best", "2", "--order", "2"), ("--by", "name"), ("extra",)):
             self.assertEqual(self.groups(*words)[0], 2, words)
+
+
+class Topology(Program):
+    """Files for NCCL, read as NCCL reads them: GPUs below one invented switch are near, all others far."""
+
+    DISPLAY = str(HOSTS / "f09-display-gpu")  # three GPUs, the first one's pairs are wrong
+    GUEST = str(HOSTS / "s04-kvm-guest")
+
+    def setUp(self):
+        super().setUp()
+        self.file = self.folder / "topology.xml"
+
+    def read(self, path):
+        """NUMA node and parent of each GPU; the address of its parent is None directly below the node."""
+        root = ElementTree.parse(path).getroot()
+        self.assertEqual((root.tag, root.get("version")), ("system", "1"))
+        found = {}
+        for cpu in root:
+            self.assertEqual(cpu.tag, "cpu")
+            for device in cpu:
+                below = list(device)
+                for gpu in below or [device]:
+                    self.assertEqual(list(gpu), [])
+                    self.assertRegex(gpu.get("busid"), r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+                    self.assertTrue(gpu.get("class").startswith("0x03"))
+                    found[gpu.get("busid")] = (int(cpu.get("numaid")), device.get("busid") if below else None)
+        for gpu in root.iter():
+            self.assertIsNone(gpu.get("dev"))
+            self.assertIsNone(gpu.get("rank"))
+        return found
+
+    def measured(self, host):
+        self.assertEqual(self.run_program("--host", host, "test", "--keep-going", "--level", "quick")[0], 1)
+
+    def promoted(self, *words, **extra):
+        code, out, err = self.run_program("--host", self.DISPLAY, "env", "--level", "quick", "--promote", *words, **extra)
+        self.assertEqual(code, 0, err)
+        return out, err
+
+    def test_islands_only_with_promote_and_measured(self):
+        self.assertEqual(self.run_program("--host", self.DISPLAY, "test", "--keep-going", "--level", "quick", "--no-measure")[0], 1)
+        out, _ = self.promoted("--topology", self.file)
+        self.assertIn("export NCCL_P2P_DISABLE='1'\n", out)
+        self.assertFalse(self.file.exists())
+        self.run_program("--host", self.DISPLAY, "cache", "clear")
+        self.measured(self.DISPLAY)
+        _, out, _ = self.run_program("--host", self.DISPLAY, "env", "--level", "quick")
+        self.assertIn("export NCCL_P2P_DISABLE='1'\n", out)
+        out, _ = self.promoted("--topology", self.file)
+        self.assertIn("export NCCL_P2P_LEVEL='PXB'\n", out)
+        self.assertIn("export NCCL_TOPO_FILE='%s'\n" % self.file, out)
+        self.assertIn("export NCCL_WIN_ENABLE='0'\n", out)
+        self.assertNotIn("NCCL_P2P_DISABLE", out)
+        self.assertNotIn("GGML_CUDA_P2P=", out)
+        found = self.read(self.file)
+        switch = found["0000:41:00.0"][1]
+        self.assertEqual(found, {"0000:01:00.0": (0, None), "0000:41:00.0": (0, switch), "0000:61:00.0": (0, switch)})
+        self.assertFalse((HOSTS / "f09-display-gpu/root/sys/bus/pci/devices" / switch).exists())
+        self.assertEqual(self.file.stat().st_mode & 0o777, 0o644)
+        first = self.file.read_bytes()
+        self.promoted("--topology", self.file)
+        self.assertEqual(self.file.read_bytes(), first)
+        # a form for another environment stays off
+        out, _ = self.promoted("--topology", self.file, "--format", "docker")
+        self.assertIn("NCCL_P2P_DISABLE=1\n", out)
+        self.assertNotIn("NCCL_P2P_LEVEL", out)
+        # the permission of the whole group does not change
+        code, out, _ = self.run_program("--host", self.DISPLAY, "decide", "--level", "quick", "--promote", "--json")
+        decision = json.loads(out)["decision"]
+        self.assertEqual((code, decision["consumers"]["nccl_p2p"]["allowed"]), (1, False))
+        self.assertTrue((self.folder / "cache" / "nccl-topology.xml").exists())
+
+    def test_a_topology_of_the_users_is_never_replaced(self):
+        self.measured(self.DISPLAY)
+        out, err = self.promoted("--topology", self.file, NCCL_TOPO_FILE="/etc/topology.xml")
+        self.assertIn("export NCCL_P2P_DISABLE='1'\n", out)
+        self.assertNotIn("NCCL_TOPO_FILE=", out)
+        self.assertFalse(self.file.exists())
+        for mine in ("<system version='1'/>", ""):
+            self.file.write_text(mine)
+            out, err = self.promoted("--topology", self.file)
+            self.assertIn("not ours", err)
+            self.assertEqual(self.file.read_text(), mine)
+            self.assertIn("export NCCL_P2P_DISABLE='1'\n", out)
+        self.file.unlink()
+        self.file.symlink_to(self.folder / "elsewhere")
+        self.promoted("--topology", self.file)
+        self.assertFalse((self.folder / "elsewhere").exists())
+        out, err = self.promoted("--topology", "/nonexistent/topology.xml")
+        self.assertIn("export NCCL_P2P_DISABLE='1'\n", out)
+        self.assertIn("/nonexistent/topology.xml", err)
+        self.assertEqual(self.run_program("--host", self.DISPLAY, "env", "--promote", "--topology", "relative.xml")[0], 2)
+
+    def test_no_islands_where_a_bad_pair_is_near(self):
+        """Without the file NCCL would use such a pair by itself: then nothing may rest on the file."""
+        self.measured(str(HOSTS / "x-far-pairs"))
+        code, out, _ = self.run_program("--host", FAR, "env", "--level", "quick", "--promote", "--topology", self.file)
+        self.assertEqual(code, 0)
+        self.assertIn("export NCCL_P2P_LEVEL='PXB'\n", out)
+        found = self.read(self.file)
+        self.assertEqual(found["0000:43:00.0"][1], found["0000:44:00.0"][1])
+        self.assertNotEqual(found["0000:43:00.0"][1], found["0000:83:00.0"][1])
+        self.assertEqual([found[a][0] for a in sorted(found)], [0, 0, 1, 1])
+
+    def test_placement(self):
+        gpus = sorted(g["bdf"] for g in json.loads((HOSTS / "s04-kvm-guest/cuda.json").read_text())["gpus"])
+        place = self.folder / "placement"
+        place.write_text("# true nodes\n" + "".join("%s %d\n" % (bdf, i // 4) for i, bdf in enumerate(gpus)))
+        words = ["--host", self.GUEST, "env", "--level", "quick", "--placement", place, "--topology", self.file]
+        code, out, _ = self.run_program(*words)
+        self.assertEqual(code, 0)
+        self.assertIn("export NCCL_TOPO_FILE='%s'\n" % self.file, out)
+        self.assertIn("export NCCL_P2P_DISABLE='1'\n", out)
+        self.assertEqual(self.read(self.file), {bdf: (i // 4, None) for i, bdf in enumerate(gpus)})
+        _, out, err = self.run_program(*words, NCCL_TOPO_FILE="/mine.xml")
+        self.assertNotIn("NCCL_TOPO_FILE=", out)
+        self.assertIn("the user's own topology stays", err)
+        for text in ("", "0000:01:00.0\n", "0000:01:00.0 0\n", "0000:99:00.0 0\n", "nonsense 0\n", place.read_text() + gpus[0] + " 1\n",
+                     place.read_text().replace(" 1", " -1"), "\0"):
+            place.write_text(text)
+            code, out, err = self.run_program(*words)
+            self.assertEqual(code, 2, text)
+            self.assertIn("placement_file", err)
+            self.assertIn("export NCCL_P2P_DISABLE='1'\n", out)
+        place.unlink()
+        self.assertEqual(self.run_program(*words)[0], 2)
+
+    def test_all_proven_and_faster(self):
+        """Nothing is to be taken away: a level as far as the farthest pair, and no file."""
+        four = str(HOSTS / "ok-4xpcie")
+        self.assertEqual(self.run_program("--host", four, "test", "--level", "quick")[0], 0)
+        code, out, _ = self.run_program("--host", four, "env", "--level", "quick")
+        self.assertNotIn("export NCCL_P2P", out)
+        code, out, _ = self.run_program("--host", four, "env", "--level", "quick", "--promote")
+        self.assertIn("export NCCL_P2P_LEVEL='PHB'\n", out)
+        self.assertIn("export GGML_CUDA_P2P='1'\n", out)
+        self.assertNotIn("NCCL_TOPO_FILE", out)
+        _, out, _ = self.run_program("--host", four, "run", "--level", "quick", "--promote", "env", NCCL_P2P_LEVEL="PIX")
+        self.assertIn("NCCL_P2P_LEVEL=PIX\n", out)  # permission never wins over the user
 
 
 class Merge(Program):

@@ -52,6 +52,8 @@ class Options(ctypes.Structure):
         ("helper_path", c_char_p),
         ("cache_dir", c_char_p),
         ("result_file", c_char_p),
+        ("topology_file", c_char_p),
+        ("placement_file", c_char_p),
     ]
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         helper_path: Optional[PathLike]
         cache_dir: Optional[PathLike]
         result_file: Optional[PathLike]
+        topology_file: Optional[PathLike]
+        placement_file: Optional[PathLike]
         environment: bool
         keep_going: bool
         no_cache: bool
@@ -70,6 +72,8 @@ class Options:
     helper_path: Optional[PathLike] = None
     cache_dir: Optional[PathLike] = None
     result_file: Optional[PathLike] = None
+    topology_file: Optional[PathLike] = None
+    placement_file: Optional[PathLike] = None
     environment: bool = True  # honour P2PSAFE_CACHE, P2PSAFE_RESULT, P2PSAFE_ON_UNTESTED, XDG_CACHE_HOME, HOME
     keep_going: bool = False
     no_cache: bool = False
@@ -131,7 +135,7 @@ def raw_options(library: Library, options: Options) -> _abi.Options:
     else:
         raw.level = options.level or _abi.LEVEL_DEFAULT
     raw.gpus = _gpu_list(options.gpus)
-    for name in ("host_dir", "cuda_library", "helper_path", "cache_dir", "result_file"):
+    for name in ("host_dir", "cuda_library", "helper_path", "cache_dir", "result_file", "topology_file", "placement_file"):
         setattr(raw, name, encode(getattr(options, name), name))
     return raw
 

@@ -2,6 +2,7 @@
 #include "api/answer.h"
 #include "api/decide.h"
 #include "api/promote.h"
+#include "api/topology.h"
 #include "ipc/proto.h"
 
 /* A finished session becomes a report, or an error. */
@@ -10,6 +11,8 @@ static int32_t conclude(struct p2s_session *s, int32_t rc, p2psafe_report *repor
 {
 	if (rc == 0 && s->request.flags & P2PSAFE_FLAG_PROMOTE && !p2s_promote(report))
 		rc = p2s_answer_oom(s);
+	if (rc == 0 && (s->request.flags & P2PSAFE_FLAG_PROMOTE || s->request.placement_file != NULL))
+		rc = p2s_topology(s, report);
 	if (rc == 0 && report->decision.subjects == NULL && !p2s_view_index(&report->decision))
 		rc = p2s_answer_oom(s);
 	if (rc == 0)

@@ -72,6 +72,12 @@ static int32_t check(const struct p2psafe_options *o, struct p2s_fault *fault)
 		return p2s_fault_set(fault, P2PSAFE_E_CONFIG, 0, "gpus: an empty list; expected addresses, UUIDs or ordinals, or NULL");
 	if (o->host_dir != NULL && strlen(o->host_dir) >= 1024)
 		return p2s_fault_set(fault, P2PSAFE_E_CONFIG, 0, "host_dir: longer than 1023 bytes");
+	if (o->topology_file != NULL && (o->topology_file[0] != '/' || strlen(o->topology_file) >= sizeof ((struct p2s_setting *)0)->value))
+		return p2s_fault_set(fault, P2PSAFE_E_CONFIG, 0, "topology_file: \"%.100s\"; expected an absolute path below 192 bytes",
+		                     o->topology_file);
+	for (const char *p = o->topology_file; p != NULL && *p != '\0'; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return p2s_fault_set(fault, P2PSAFE_E_CONFIG, 0, "topology_file: a control character in the path");
 	if (o->cuda_library != NULL && strlen(o->cuda_library) >= 1024)
 		return p2s_fault_set(fault, P2PSAFE_E_CONFIG, 0, "cuda_library: longer than 1023 bytes");
 	return 0;
@@ -96,7 +102,8 @@ int32_t p2s_request_make(struct p2s_request *r, const struct p2psafe_options *op
 	r->level = own.level == P2PSAFE_LEVEL_DEFAULT ? P2PSAFE_LEVEL_STANDARD : own.level;
 	r->simulated = own.host_dir != NULL || own.cuda_library != NULL;
 	if (!keep(&r->gpus, own.gpus) || !keep(&r->host_dir, own.host_dir) || !keep(&r->cuda_library, own.cuda_library) ||
-	    !keep(&r->helper_path, own.helper_path) || !keep(&r->cache_dir, own.cache_dir) || !keep(&r->result_file, own.result_file))
+	    !keep(&r->helper_path, own.helper_path) || !keep(&r->cache_dir, own.cache_dir) || !keep(&r->result_file, own.result_file) ||
+	    !keep(&r->topology_file, own.topology_file) || !keep(&r->placement_file, own.placement_file))
 		rc = p2s_fault_set(fault, P2PSAFE_E_NOMEM, 0, "out of memory");
 	if (rc == 0 && r->flags & P2PSAFE_FLAG_ENVIRONMENT)
 		rc = read_environment(r, fault);
@@ -113,6 +120,8 @@ void p2s_request_free(struct p2s_request *r)
 	free(r->helper_path);
 	free(r->cache_dir);
 	free(r->result_file);
+	free(r->topology_file);
+	free(r->placement_file);
 	free(r->xdg_cache);
 	free(r->home);
 	free(r->visible);

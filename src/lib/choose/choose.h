@@ -13,6 +13,8 @@ int32_t p2s_choose_islands(struct p2s_model *m);
 /* The farthest of NCCL's path types such that every pair as near as that, or nearer, is safe for NCCL, and there is one; never
  * farther than NCCL goes by itself. P2PSAFE_PATH_UNKNOWN: there is none, or NCCL's view of the paths is not known. */
 int32_t p2s_choose_level(const struct p2s_model *m);
+/* 1 if we see the paths that NCCL sees, and every pair that is not safe for it is farther than it goes by itself. */
+int32_t p2s_choose_bad_is_far(const struct p2s_model *m);
 /* 1 if the pair and its way back are proven and measured faster than staging through host memory, both of them. */
 int32_t p2s_choose_faster(const struct p2s_model *m, const struct p2s_pair *p);
 /* Sets the ordinals that a CUDA program under this mask would see; -1 for GPUs it does not see. visible NULL: no mask.

@@ -42,3 +42,13 @@ int32_t p2s_choose_level(const struct p2s_model *m)
 	}
 	return P2PSAFE_PATH_UNKNOWN;
 }
+
+int32_t p2s_choose_bad_is_far(const struct p2s_model *m)
+{
+	if (!same_view(m))
+		return 0;
+	for (size_t i = 0; i < m->pair_count; i++)
+		if (m->pairs[i].permits[P2PSAFE_CONSUMER_NCCL_P2P] != P2PSAFE_VERDICT_OK && m->pairs[i].nccl_path <= P2PSAFE_PATH_PXB)
+			return 0;
+	return 1;
+}

@@ -15,6 +15,8 @@ struct p2s_request {
 	char *cuda_library;
 	char *helper_path;
 	char *cache_dir;   /* option, else P2PSAFE_CACHE */
+	char *topology_file;
+	char *placement_file;
 	char *result_file; /* option, else P2PSAFE_RESULT */
 	char *xdg_cache;   /* XDG_CACHE_HOME */
 	char *home;        /* HOME */
