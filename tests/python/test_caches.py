@@ -104,6 +104,18 @@ class Caches(LibraryTest):
         with self.assertRaises(Tested):
             vllm(self.environment(), 2).access(0, 1)
 
+    def test_promoted(self):
+        """Permission only where it is asked for, and every pair was proven and measured faster than staging."""
+        report = p2psafe.test(host_dir=HEALTHY, cache_dir=self.cache(), **quick(measure=True))
+        self.assertTrue(all(pair.score is not None and pair.score > 0 for pair in report.pairs), report.pairs)
+        self.assertEqual(self.states(report), self.both("nothing"))
+        self.assertEqual(self.states(report, promote=True), self.both("written"))
+        for framework in BOTH.values():
+            self.assertTrue(framework(self.environment(), 2).may_use_custom_all_reduce(0, 2))
+        self.assertEqual(self.states(report), self.both("removed"))  # no longer asked for
+        self.assertEqual(self.states(self.report(BROKEN), "0,1", promote=True), self.both("written"))
+        self.assertFalse(vllm(self.environment("0,1"), 2).may_use_custom_all_reduce(0, 2))
+
     def test_a_veto_that_no_longer_holds(self):
         self.states(self.report(BROKEN), "0,1")
         theirs = self.home / ".cache/sglang/gpu_p2p_access_cache_for_2,3.json"
