@@ -131,7 +131,6 @@ class Machine:
         self.plugin = self.build / "lib" / "libnccl-env-p2psafe.so"
         self.program = self.build / "bin" / "p2psafe"
         self.scratch = Path(tempfile.mkdtemp(prefix="p2psafe-nccl-"))
-        self.count = 0
 
     def cache(self):
         path = Path(tempfile.mkdtemp(prefix="cache-", dir=self.scratch))
@@ -151,9 +150,8 @@ class Machine:
     def start(self, what, environment, masked=False):
         print("\n== " + what, flush=True)
         done = start(self.scratch, environment, masked)
-        self.count += 1
-        name = "%02d-%s.log" % (self.count, re.sub(r"[^a-z0-9]+", "-", what.lower())[:60].strip("-"))
-        (self.out / name).write_text(done.text, encoding="utf-8")
+        with open(self.out / "nccl_plugin.log", "a", encoding="utf-8") as log:
+            log.write("\n== %s\n%s\n" % (what, done.text))
         print("  transports %s, start %s ms, exits %s" % (done.transports, done.ms, done.codes))
         if not done.whole:
             print(done.text[-3000:])

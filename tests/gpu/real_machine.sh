@@ -3,7 +3,7 @@
 # PyTorch with and without a veto. Changes nothing on the machine.
 #
 # Usage: real_machine.sh BUILD_DIR [OUT_DIR [SECTION...]]; the build may come from another machine. Sections (default: all):
-#   test times kernels visible torch damage shadow kill levels neighbours
+#   test times kernels visible torch damage shadow kill levels neighbours plugin
 set -u
 build=$(cd "$1" && pwd)
 out=${2:-$(mktemp -d)}
@@ -135,6 +135,13 @@ fi
 if wanted neighbours; then
 	step "beside a program that holds 97% of a GPU's memory, and one that computes all the time"
 	expect 0 neighbours timeout 400 python3 "$here/levels.py" --build "$build" --out "$out" --only neighbours
+fi
+
+if wanted plugin; then
+	step "the NCCL plugin in PyTorch"
+	expect 0 plugin timeout 300 python3 "$here/nccl_plugin.py" "$build" "$out"
+	step "the checkers of vLLM and SGLang, where they are installed"
+	python3 "$here/framework_caches.py" "$p2psafe"
 fi
 
 echo
