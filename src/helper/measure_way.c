@@ -527,6 +527,7 @@ static void star(struct p2s_measure *m, uint32_t index, int reads)
 {
 	struct step steps[P2S_CROWD];
 	struct p2s_lib_gpu_fact out = {.gpu = m->gpu[index], .which = reads ? P2S_GPU_FACT_ONE_TO_ALL : P2S_GPU_FACT_ALL_TO_ONE};
+	uint64_t least = UINT64_MAX;
 	uint64_t slice;
 	uint32_t n = 0;
 	uint32_t measured = 0;
@@ -540,11 +541,14 @@ static void star(struct p2s_measure *m, uint32_t index, int reads)
 	}
 	if (n < 2 || n != m->n - 1)
 		return; /* a number for all others, or none */
+	/* One size of slice for all, of the smallest window: else they would lie over each other. */
+	for (uint32_t i = 0; i < n; i++)
+		least = steps[i].l->lane.bytes < least ? steps[i].l->lane.bytes : least;
+	for (slice = LEAST; slice * 2 * n <= least;)
+		slice *= 2;
 	for (uint32_t i = 0; i < n; i++) {
 		struct p2s_mlane *l = steps[i].l;
 
-		for (slice = LEAST; slice * 2 * n <= l->lane.bytes;)
-			slice *= 2;
 		l->rate = l->way[P2S_WAY_CE_WRITE] / n;
 		size_step(m, &steps[i], slice);
 		/* Everyone writes to a place of its own; reading, all may look at the same. */
