@@ -68,23 +68,43 @@ static void rows_of_all(struct p2s_veto *v)
 	memcpy(v->rows, p2s_veto_of_all.rows, sizeof v->rows);
 }
 
-/* The first thing that went wrong on the way to an answer. */
+/* Why nothing was tested, before anything else that is wrong with the machine. */
+static const char *const untested[] = {"LOCK_HELD",        "NO_MARKER",      "HELPER_MISSING",  "NO_GPU",    "NO_DRIVER",
+                                       "NO_DEVICE_ACCESS", "PEER_INVISIBLE", "PROBE_RISK_HIGH", "RUN_FAILED"};
+
+/* Place of a finding in that list, behind it for other errors, -1 for what is none. */
+static int32_t rank_of(const struct p2psafe_finding *f)
+{
+	int32_t n = (int32_t)(sizeof untested / sizeof untested[0]);
+
+	for (int32_t i = 0; i < n; i++)
+		if (strcmp(f->code, untested[i]) == 0)
+			return i;
+	return f->severity >= P2PSAFE_SEVERITY_ERROR ? n : -1;
+}
+
 static void add_finding(struct p2s_veto *v, const p2psafe_report *report)
 {
 	int32_t count = p2psafe_report_finding_count(report);
+	int32_t best = -1;
+	int32_t best_rank = -1;
+	struct p2psafe_finding f = {.size = sizeof f};
+	const char *evidence;
 	char text[300];
 
 	for (int32_t i = 0; i < count; i++) {
-		struct p2psafe_finding f = {.size = sizeof f};
-		const char *evidence;
+		int32_t rank = p2psafe_report_finding(report, i, &f) == P2PSAFE_OK ? rank_of(&f) : -1;
 
-		if (p2psafe_report_finding(report, i, &f) != P2PSAFE_OK || f.severity < P2PSAFE_SEVERITY_ERROR)
-			continue;
-		evidence = p2psafe_report_evidence_text(report, i, 0);
-		snprintf(text, sizeof text, " (%s%s%.200s)", f.code, evidence != NULL ? ": " : "", evidence != NULL ? evidence : "");
-		add_text(v, text);
-		return;
+		if (rank >= 0 && (best < 0 || rank < best_rank)) {
+			best = i;
+			best_rank = rank;
+		}
 	}
+	if (best < 0 || p2psafe_report_finding(report, best, &f) != P2PSAFE_OK)
+		return;
+	evidence = p2psafe_report_evidence_text(report, best, 0);
+	snprintf(text, sizeof text, " (%s%s%.200s)", f.code, evidence != NULL ? ": " : "", evidence != NULL ? evidence : "");
+	add_text(v, text);
 }
 
 static void add_reason(struct p2s_veto *v, const p2psafe_report *report)
