@@ -48,11 +48,13 @@ def healthy(seed, max_gpus):
     return gpus, kind, host, options
 
 
-def wrong(run, native):
+def wrong(run, gpus, native):
     """What is not as it must be on a healthy machine."""
     if run.report is None:
         return [f"no report, exit {run.exit}: {run.stderr.strip()[-300:]}"]
-    out = []
+    out = [] if run.exit == 0 else [f"exit {run.exit}: {sorted({f['code'] for f in run.report['findings']})}"]
+    if len(run.report["pairs"]) != gpus * (gpus - 1):
+        out.append(f"{len(run.report['pairs'])} pairs")
     for src, dst, leg in run.legs():
         if leg["leg"] == "atomics" and leg["verdict"] == "UNSUPPORTED" and not native:
             continue
@@ -79,7 +81,7 @@ def one(program, seed, max_gpus):
     gpus, kind, host, options = healthy(seed, max_gpus)
     native = host["links"]["default"].get("native_atomics", kind == "nvlink")
     run = machine.Run(program, host, options)
-    return seed, gpus, kind, options, run, wrong(run, native)
+    return seed, gpus, kind, options, run, wrong(run, gpus, native)
 
 
 def main():
