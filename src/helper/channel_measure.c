@@ -120,8 +120,7 @@ static int both(struct p2s_channel *c, struct p2s_op_answer *a, const struct mov
 {
 	uint64_t half = m->len / 2;
 
-	if (!P2S_CU(c, a, cuEventRecord, c->aside_end, c->stream) ||
-		!P2S_CU(c, a, cuStreamWaitEvent, c->aside, c->aside_end, 0))
+	if (!P2S_CU(c, a, cuEventRecord, c->aside_end, c->stream) || !P2S_CU(c, a, cuStreamWaitEvent, c->aside, c->aside_end, 0))
 		return 0;
 	for (uint32_t i = 0; i < rounds; i++)
 		if (!P2S_CU(c, a, cuMemcpyHtoDAsync_v2, m->dst, m->host, half, c->aside) ||
@@ -181,8 +180,8 @@ static void speed(struct p2s_channel *c, struct p2s_op_answer *a, const struct p
 }
 
 /* Device and host buffers where SPEED and ROWS may touch them. Returns 1, and what moves. */
-static int aim(const struct p2s_channel *c, const struct p2s_op_request *q, const struct p2s_buffer *b, const struct p2s_buffer *b2,
-			   uint64_t len, struct moving *m)
+static int aim(const struct p2s_channel *c, const struct p2s_op_request *q, const struct p2s_buffer *b,
+			   const struct p2s_buffer *b2, uint64_t len, struct moving *m)
 {
 	*m = (struct moving){.mode = q->mode, .rounds = q->rounds, .len = len};
 	if (len == 0 || len % 32 != 0 || (q->off | q->off2) % 16 != 0 || b == NULL || b2 == NULL || b == b2)
@@ -281,7 +280,7 @@ void p2s_op_rows(struct p2s_channel *c, struct p2s_call *call)
 
 /* One launch, its result, and picoseconds per access; 0 unknown. */
 static uint64_t one_latency(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, uint64_t ptr,
-							 uint32_t target)
+							uint32_t target)
 {
 	const uint64_t res = c->scratch + P2S_SCRATCH_ROLES;
 	uint32_t block = (uint32_t)((uint64_t)target * (uint32_t)c->sm_count / (q->words != 0 ? q->words : 1));
@@ -329,15 +328,15 @@ void p2s_op_pong(struct p2s_channel *c, struct p2s_call *call)
 	struct p2s_buffer *w = p2s_buffers_pin(&c->worker->buffers, q->buf);
 	struct p2s_buffer *r = p2s_buffers_pin(&c->worker->buffers, q->buf2);
 
-	if (!p2s_channel_reach(c, w, q->off, 256, 0) || !p2s_channel_reach(c, r, q->off2, 256, 1) || (q->off | q->off2) % 128 != 0 ||
-		q->rounds == 0 || q->words >= q->rounds || q->mode > 1 || q->max_ns == 0)
+	if (!p2s_channel_reach(c, w, q->off, 256, 0) || !p2s_channel_reach(c, r, q->off2, 256, 1) ||
+		(q->off | q->off2) % 128 != 0 || q->rounds == 0 || q->words >= q->rounds || q->mode > 1 || q->max_ns == 0)
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "PONG");
 	else if (!c->measures)
 		p2s_channel_refuse(a, P2S_RC_NO_KERNELS, "p2s_pong");
 	else
 		p2s_channel_roles(c, a, P2S_KERNEL_pong, 1, 32,
-						  (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, w->ptr + q->off, r->ptr + q->off2, q->seed,
-									   q->rounds, q->words, q->mode, q->max_ns, p2s_channel_most_polls(q->max_ns)},
+						  (uint64_t[]){c->control_dev, c->scratch + P2S_SCRATCH_ROLES, w->ptr + q->off, r->ptr + q->off2,
+									   q->seed, q->rounds, q->words, q->mode, q->max_ns, p2s_channel_most_polls(q->max_ns)},
 						  10, q->timeout_ns);
 	p2s_buffers_unpin(&c->worker->buffers, r);
 	p2s_buffers_unpin(&c->worker->buffers, w);

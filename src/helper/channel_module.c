@@ -1,5 +1,5 @@
-/* Loading the kernels: ready-made code for this GPU where the build had an assembler (cubins.h), else, and whenever that does not
- * load, the PTX text, which the driver compiles. */
+/* Loading the kernels: ready-made code for this GPU where the build had an assembler (cubins.h), else, and whenever that
+ * does not load, the PTX text, which the driver compiles. */
 #include "helper/channel.h"
 
 #include <stdio.h>

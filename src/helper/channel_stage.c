@@ -1,5 +1,6 @@
-/* One side of transfers through shared host memory (STAGE), as frameworks stage: the sender's copy engine fills slots of a ring,
- * the receiver's empties them, and the CPUs of both processes only poll and count. One loop serves both directions at once. */
+/* One side of transfers through shared host memory (STAGE), as frameworks stage: the sender's copy engine fills slots of a
+ * ring, the receiver's empties them, and the CPUs of both processes only poll and count. One loop serves both directions at
+ * once. */
 #define _GNU_SOURCE
 #include "helper/channel.h"
 

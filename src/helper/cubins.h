@@ -1,6 +1,6 @@
 /* Ready-made code of the test kernels, made from the PTX text at build time where a CUDA assembler is installed
- * (P2PSAFE_CUBINS, cubins.cmake). Only a shortcut: it saves the driver's compilation, and the text remains for every GPU that is not
- * in the list and every driver that does not take it. */
+ * (P2PSAFE_CUBINS, cubins.cmake). Only a shortcut: it saves the driver's compilation, and the text remains for every GPU
+ * that is not in the list and every driver that does not take it. */
 #ifndef P2S_HELPER_CUBINS_H
 #define P2S_HELPER_CUBINS_H
 

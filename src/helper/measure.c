@@ -12,8 +12,8 @@
 
 /* The legs that one mapping must have passed: those of every consumer that moves bulk data, and the engines that are timed. */
 static const int32_t needed[] = {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_CE_WRITE,
-                                 P2PSAFE_LEG_CE_READ,  P2PSAFE_LEG_SIZES,   P2PSAFE_LEG_STALE,
-                                 P2PSAFE_LEG_MP_PUSH,  P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_TEARING_8};
+								 P2PSAFE_LEG_CE_READ,  P2PSAFE_LEG_SIZES,   P2PSAFE_LEG_STALE,
+								 P2PSAFE_LEG_MP_PUSH,  P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_TEARING_8};
 
 static int verified(struct p2s_run *run, uint32_t a, uint32_t b, int m)
 {
@@ -54,7 +54,7 @@ static void open_lane(struct p2s_measure *m, uint32_t from, uint32_t to)
 static void tell(struct p2s_measure *m, const struct p2s_mlane *l)
 {
 	static const int32_t kinds[P2S_WAY_KINDS] = {P2S_MEASURE_CE_WRITE, P2S_MEASURE_CE_READ, P2S_MEASURE_SM_STORE,
-	                                             P2S_MEASURE_SM_LOAD};
+												 P2S_MEASURE_SM_LOAD};
 
 	for (int k = 0; k < P2S_WAY_KINDS; k++)
 		p2s_measure_tell(m, l->lane.a, l->lane.b, kinds[k], l->way[k], 0);

@@ -1,5 +1,5 @@
-/* Measuring, the last phase: only directed pairs whose legs were all OK, round by round of disjoint pairs. Each number comes from
- * transfers whose last payload was checked; what is wrong there vetoes the pair like any leg under load.
+/* Measuring, the last phase: only directed pairs whose legs were all OK, round by round of disjoint pairs. Each number
+ * comes from transfers whose last payload was checked; what is wrong there vetoes the pair like any leg under load.
  *
  * measure.c has the order of things, measure_crowd.c what runs on many channels at once, measure_way.c speeds and latencies of
  * directed pairs, measure_host.c host links and the staged path. */
@@ -74,7 +74,8 @@ void p2s_measure_apart(struct p2s_measure *m, struct p2s_mlane *const *lanes, ui
 /* All lanes both ways at once. */
 void p2s_measure_loaded(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint32_t count);
 void p2s_measure_latencies(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint32_t count);
-void p2s_measure_pongs(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint32_t count); /* lane, its way back, lane, ... */
+/* lanes: one, its way back, another, ... */
+void p2s_measure_pongs(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint32_t count);
 void p2s_measure_rows(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint32_t count);
 /* All others to one GPU, and from it. */
 void p2s_measure_star(struct p2s_measure *m, uint32_t index);

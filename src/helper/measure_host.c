@@ -13,13 +13,13 @@
 #define LINK_PLAYED P2S_MIB
 #define LINK_SAMPLE_NS UINT64_C(1500000)
 #define LINK_SAMPLES 3
-#define BUSY_NS (25 * P2S_MS)    /* how long all links are kept busy while they are looked at, */
-#define LOOK_NS (5 * P2S_MS)     /* and how long before that, as a sleeping link takes its time to speed up */
+#define BUSY_NS (25 * P2S_MS) /* how long all links are kept busy while they are looked at, */
+#define LOOK_NS (5 * P2S_MS)  /* and how long before that, as a sleeping link takes its time to speed up */
 #define ROUNDS_MOST 64
-#define STAGED_NS (400 * P2S_MS) /* all rows of one direction; what does not fit is no row */
+#define STAGED_NS (400 * P2S_MS)    /* all rows of one direction; what does not fit is no row */
 #define STAGED_PLAYED (4 * P2S_MIB) /* largest row of a simulated machine, whose host memory costs real time */
-#define STAGED_BOTH_ROW 13       /* 16 MiB */
-#define STAGED_BOTH_PLAYED 9     /* 1 MiB */
+#define STAGED_BOTH_ROW 13          /* 16 MiB */
+#define STAGED_BOTH_PLAYED 9        /* 1 MiB */
 
 /* The memory of this GPU that is copied: of the gpu worker, whichever it has. 0 none. */
 static uint32_t memory_of(const struct p2s_device *d, uint32_t gpu, uint64_t *bytes)
@@ -70,11 +70,11 @@ static void make_ring(struct p2s_measure *m, uint32_t gpu)
 {
 	m->ring_fd[gpu] = memfd_create("p2psafe-ring", MFD_CLOEXEC);
 	m->ring[gpu] = m->ring_fd[gpu] >= 0 && ftruncate(m->ring_fd[gpu], (off_t)P2S_STAGE_BYTES) == 0 &&
-	               m->inited[P2S_CHAN_GPU][gpu] && map_ring(m, gpu, gpu);
+				   m->inited[P2S_CHAN_GPU][gpu] && map_ring(m, gpu, gpu);
 }
 
-static void aim_link(struct p2s_measure *m, struct p2s_crowd *crowd, uint32_t gpu, uint32_t mode, uint64_t rate, uint64_t sample_ns,
-                     uint32_t samples)
+static void aim_link(struct p2s_measure *m, struct p2s_crowd *crowd, uint32_t gpu, uint32_t mode, uint64_t rate,
+					 uint64_t sample_ns, uint32_t samples)
 {
 	struct p2s_device *d = &m->run->gpu[gpu];
 	struct p2s_crowd_item *item = p2s_crowd_add(crowd, &d->chan[P2S_CHAN_GPU], P2S_OP_SPEED);
@@ -106,8 +106,8 @@ static void one_link(struct p2s_measure *m, uint32_t gpu, uint64_t *to_host)
 		uint32_t mode;
 		int32_t which;
 	} ways[] = {{P2S_SPEED_TO_HOST, P2S_GPU_FACT_TO_HOST},
-	            {P2S_SPEED_FROM_HOST, P2S_GPU_FACT_FROM_HOST},
-	            {P2S_SPEED_HOST_BOTH, P2S_GPU_FACT_HOST_BOTH_WAYS}};
+				{P2S_SPEED_FROM_HOST, P2S_GPU_FACT_FROM_HOST},
+				{P2S_SPEED_HOST_BOTH, P2S_GPU_FACT_HOST_BOTH_WAYS}};
 	static struct p2s_crowd crowd;
 
 	*to_host = 0;
@@ -244,7 +244,7 @@ static void tell_rows(struct p2s_measure *m, const struct stage *s)
 	uint64_t least = 0;
 
 	if (s->send->answer.rc != P2S_RC_OK || s->receive->answer.rc != P2S_RC_OK || s->send->answer.samples_len != sizeof sent ||
-	    s->receive->answer.samples_len != sizeof got)
+		s->receive->answer.samples_len != sizeof got)
 		return;
 	memcpy(sent, s->send->answer.samples, sizeof sent);
 	memcpy(got, s->receive->answer.samples, sizeof got);
@@ -256,11 +256,14 @@ static void tell_rows(struct p2s_measure *m, const struct stage *s)
 
 		/* A modelled machine's CPUs are not those of this one: the halves follow each other, chunk by chunk. */
 		if (m->played) {
-			uint64_t longer = sent[r].device_alone_ns > got[r].device_alone_ns ? sent[r].device_alone_ns : got[r].device_alone_ns;
+			uint64_t longer =
+				sent[r].device_alone_ns > got[r].device_alone_ns ? sent[r].device_alone_ns : got[r].device_alone_ns;
 			uint64_t shorter = sent[r].device_alone_ns + got[r].device_alone_ns - longer;
 
 			alone = each == 0 ? 0 : longer + shorter / (bytes / p2s_stage_chunk(bytes));
-			each = each == 0 ? 0 : sent[r].device_each_ns > got[r].device_each_ns ? sent[r].device_each_ns : got[r].device_each_ns;
+			each = each == 0                                        ? 0
+				   : sent[r].device_each_ns > got[r].device_each_ns ? sent[r].device_each_ns
+																	: got[r].device_each_ns;
 		}
 		if (alone == 0 || each == 0)
 			continue;
@@ -379,7 +382,7 @@ static void both_ways(struct p2s_measure *m, const struct stage *s, uint32_t cou
 		}
 		if (ns != 0 && ns != UINT64_MAX)
 			p2s_measure_tell(m, s[i].src, s[i].dst, P2S_MEASURE_STAGED_BOTH_WAYS,
-			                 (uint64_t)(2 * (double)p2s_row_bytes(row) * 1e9 / (double)ns), 0);
+							 (uint64_t)(2 * (double)p2s_row_bytes(row) * 1e9 / (double)ns), 0);
 	}
 }
 
@@ -395,7 +398,7 @@ void p2s_measure_staged(struct p2s_measure *m, const uint32_t *pair, uint32_t pa
 		uint32_t b = m->gpu[pair[2 * i + 1]];
 
 		if (!p2s_run_way(m->run, a, b)->staged_ok || !m->ring[a] || !m->ring[b] || atomic_load(&m->run->gpu[a].out) ||
-		    atomic_load(&m->run->gpu[b].out) || !map_ring(m, a, b))
+			atomic_load(&m->run->gpu[b].out) || !map_ring(m, a, b))
 			continue;
 		if (!map_ring(m, b, a)) {
 			unmap_ring(m, a, b);

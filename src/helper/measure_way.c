@@ -14,8 +14,8 @@
 #define ROW_NS (50 * P2S_MS) /* a transfer that takes longer is no row */
 #define ROW_SHARE_NS UINT64_C(300000)
 #define ROW_MOST 16
-#define SHARED_PERCENT 95 /* of what such a pair does alone: below it others were in the way */
-#define BOTH_PERCENT 90   /* of both ways' sum: above it nobody was in the way */
+#define SHARED_PERCENT 95          /* of what such a pair does alone: below it others were in the way */
+#define BOTH_PERCENT 90            /* of both ways' sum: above it nobody was in the way */
 #define CHASE_REGION (2 * P2S_MIB) /* 2 MiB in strides of 128 bytes, as the usual tool chases */
 #define CHASE_STRIDE 128
 #define CHASE_LOADS 512
@@ -89,7 +89,7 @@ static void fill(struct p2s_measure *m, struct step *steps, uint32_t count)
 	p2s_crowd_run(m, &crowd);
 	for (uint32_t i = 0; i < crowd.count; i++)
 		if (crowd.item[i].answer.rc != P2S_RC_OK &&
-		    !p2s_trial_fail(&steps[of[i]].l->trial, crowd.item[i].chan, &crowd.item[i].answer))
+			!p2s_trial_fail(&steps[of[i]].l->trial, crowd.item[i].chan, &crowd.item[i].answer))
 			p2s_measure_spoilt(steps[of[i]].l);
 }
 
@@ -205,9 +205,9 @@ static const struct {
 	uint32_t mode;
 	int reads;
 } kinds[P2S_WAY_KINDS] = {[P2S_WAY_CE_WRITE] = {P2S_MEASURE_CE_WRITE, P2S_SPEED_COPY, 0},
-                          [P2S_WAY_CE_READ] = {P2S_MEASURE_CE_READ, P2S_SPEED_COPY, 1},
-                          [P2S_WAY_SM_STORE] = {P2S_MEASURE_SM_STORE, P2S_SPEED_PUMP, 0},
-                          [P2S_WAY_SM_LOAD] = {P2S_MEASURE_SM_LOAD, P2S_SPEED_PUMP, 1}};
+						  [P2S_WAY_CE_READ] = {P2S_MEASURE_CE_READ, P2S_SPEED_COPY, 1},
+						  [P2S_WAY_SM_STORE] = {P2S_MEASURE_SM_STORE, P2S_SPEED_PUMP, 0},
+						  [P2S_WAY_SM_LOAD] = {P2S_MEASURE_SM_LOAD, P2S_SPEED_PUMP, 1}};
 
 /* One kind of all lanes at once; the better of this and what was known before. */
 static void one_kind(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint32_t count, int kind)
@@ -218,12 +218,12 @@ static void one_kind(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint
 	for (uint32_t i = 0; i < count; i++)
 		if (lanes[i]->ok)
 			steps[n++] = (struct step){.l = lanes[i],
-			                           .mode = kinds[kind].mode,
-			                           .reads = kinds[kind].reads,
-			                           .len = P2S_MIB < lanes[i]->lane.bytes ? P2S_MIB : lanes[i]->lane.bytes,
-			                           .rounds = 1,
-			                           .samples = 1,
-			                           .warm = m->played ? 0 : WARM};
+									   .mode = kinds[kind].mode,
+									   .reads = kinds[kind].reads,
+									   .len = P2S_MIB < lanes[i]->lane.bytes ? P2S_MIB : lanes[i]->lane.bytes,
+									   .rounds = 1,
+									   .samples = 1,
+									   .warm = m->played ? 0 : WARM};
 	/* A look at how fast it is; a modelled machine is as fast as it was. */
 	if (!m->played || kind == P2S_WAY_CE_WRITE) {
 		n = run_steps(m, steps, n);
@@ -323,7 +323,8 @@ void p2s_measure_loaded(struct p2s_measure *m, struct p2s_mlane *const *lanes, u
 		if (count > 2 && sum < most / 100 * BOTH_PERCENT) {
 			struct p2s_mlane *two[2] = {l, back};
 
-			sum = both_steps(m, two, 2, steps) == 2 && steps[0].rate != 0 && steps[1].rate != 0 ? steps[0].rate + steps[1].rate : 0;
+			sum = both_steps(m, two, 2, steps) == 2 && steps[0].rate != 0 && steps[1].rate != 0 ? steps[0].rate + steps[1].rate
+																								: 0;
 		}
 		if (l->ok && back->ok)
 			tell_both(m, l, back, sum);
@@ -361,8 +362,11 @@ static void latency(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint3
 			p2s_measure_spoilt(lanes[i]);
 		else /* to the nearest nanosecond; below one is one */
 			p2s_measure_tell(m, lanes[i]->lane.a, lanes[i]->lane.b,
-			                 mode == P2S_LATENCY_CHASE ? P2S_MEASURE_LOAD_NS : P2S_MEASURE_WRITE_ISSUE_NS,
-			                 a->value == 0 ? 0 : a->value < 1000 ? 1 : (a->value + 500) / 1000, 0);
+							 mode == P2S_LATENCY_CHASE ? P2S_MEASURE_LOAD_NS : P2S_MEASURE_WRITE_ISSUE_NS,
+							 a->value == 0     ? 0
+							 : a->value < 1000 ? 1
+											   : (a->value + 500) / 1000,
+							 0);
 	}
 }
 
@@ -385,8 +389,8 @@ static void pong_pair(struct p2s_measure *m, struct p2s_mlane *const *two, const
 {
 	struct p2s_role_result role[2];
 	struct p2s_judgement late = {.verdict = P2PSAFE_VERDICT_CORRUPT,
-	                             .damage = P2PSAFE_DAMAGE_STALE,
-	                             .note = "while it was timed, a message's payload was not there with its flag"};
+								 .damage = P2PSAFE_DAMAGE_STALE,
+								 .note = "while it was timed, a message's payload was not there with its flag"};
 	uint64_t trips;
 
 	for (int i = 0; i < 2; i++) {
@@ -401,11 +405,12 @@ static void pong_pair(struct p2s_measure *m, struct p2s_mlane *const *two, const
 			p2s_measure_spoilt(two[1 - i]);
 	}
 	if (role[0].status != P2S_ROLE_DONE || role[1].status != P2S_ROLE_DONE || !two[0]->ok || !two[1]->ok ||
-	    role[0].rounds_done <= item[0].req.words)
+		role[0].rounds_done <= item[0].req.words)
 		return;
 	trips = 2 * (role[0].rounds_done - item[0].req.words);
 	for (int i = 0; i < 2; i++)
-		p2s_measure_tell(m, two[i]->lane.a, two[i]->lane.b, P2S_MEASURE_STORE_FLAG_NS, (role[0].elapsed_ns + trips / 2) / trips, 0);
+		p2s_measure_tell(m, two[i]->lane.a, two[i]->lane.b, P2S_MEASURE_STORE_FLAG_NS, (role[0].elapsed_ns + trips / 2) / trips,
+						 0);
 }
 
 void p2s_measure_pongs(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint32_t count)
@@ -499,7 +504,7 @@ static void rows_of(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint3
 			if (row[r].each_ns == 0)
 				continue;
 			p2s_measure_tell(m, l->lane.a, l->lane.b, P2S_MEASURE_SIZE,
-			                 (uint64_t)((double)p2s_row_bytes(r) * 1e9 / (double)row[r].each_ns), p2s_row_bytes(r));
+							 (uint64_t)((double)p2s_row_bytes(r) * 1e9 / (double)row[r].each_ns), p2s_row_bytes(r));
 			p2s_measure_tell(m, l->lane.a, l->lane.b, P2S_MEASURE_SIZE_NS, row[r].alone_ns, p2s_row_bytes(r));
 		}
 	}

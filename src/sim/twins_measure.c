@@ -1,5 +1,5 @@
-/* Twins of the kernels that measure (helper/kernels_measure.h). What they time is the model: links of cuda.json, shared by those
- * whom a gate let go together; never the CPU's time. */
+/* Twins of the kernels that measure (helper/kernels_measure.h). What they time is the model: links of cuda.json, shared by
+ * those whom a gate let go together; never the CPU's time. */
 #include "helper/kernels_measure.h"
 #include "sim/flow.h"
 #include "sim/lock.h"
@@ -72,7 +72,7 @@ int sim_twin_gate(struct sim_kernel *k)
 
 int sim_twin_pump(struct sim_kernel *k)
 {
-	uint64_t bytes = k->args[2], loops = k->args[3];
+	uint64_t bytes = k->args[2], loops = k->args[3], share;
 	const struct sim_view *far;
 	struct sim_view to, from;
 	enum sim_outcome outcome;
@@ -94,7 +94,8 @@ int sim_twin_pump(struct sim_kernel *k)
 	hit = find(far, op, bytes);
 	outcome = sim_view_copy(&to, &from, bytes, &hit, &error);
 	k->ns = sim_kernel_ns(far, op, 0, bytes) - LAUNCH_NS;
-	k->ns = LAUNCH_NS + k->ns * loops / 1000 * sim_flow_share(far->host, k->party, far->accessor, far->owner, from.owner, to.owner);
+	share = sim_flow_share(far->host, k->party, far->accessor, far->owner, from.owner, to.owner);
+	k->ns = LAUNCH_NS + k->ns * loops * share / 1000;
 	if (outcome == SIM_OK && sim_view_remote(&to))
 		rc = sim_fault_fence(to.host, to.accessor, to.owner, to.mapping);
 	return rc ? rc : sim_kernel_outcome(outcome, error);

@@ -3,7 +3,8 @@
 
 usage: measure.py --build BUILD [--nvbandwidth PATH] [--runs N] [--out DIR] [--host DIR]
 
---host: a simulated machine, whose times are not judged: that tries this program where there is no GPU. Changes nothing on the machine. Exit: 0 all bars kept, 1 a bar missed or something did not work, 77 no two GPUs here.
+--host: a simulated machine, whose times are not judged: that tries this program where there is no GPU. Changes nothing on the
+machine. Exit: 0 all bars kept, 1 a bar missed or something did not work, 77 no two GPUs here.
 """
 
 import argparse
@@ -17,8 +18,7 @@ import tempfile
 import time
 
 GB = 1e9
-# what of a pair, nvbandwidth's test, in which order that test's matrix names the two (accessor first: 1), our unit, bar as a range
-# of our number divided by its number
+# what of a pair, nvbandwidth's test, our unit, bar: a range of our number divided by its number
 COMPARED = [
     ("bandwidth", "ce_write", "device_to_device_memcpy_write_ce", GB, (0.98, None)),
     ("bandwidth", "ce_read", "device_to_device_memcpy_read_ce", GB, (0.98, None)),
@@ -76,12 +76,12 @@ def show(reports):
                 print("  %-14s %s" % (key, " ".join("-" if v is None else "%.1f" % (v / unit) for v in values)))
         for row in p["sizes"]:
             print("  %9d bytes: p2p %s, staged %s" % (row["bytes"], *(
-                "-" if row[k + "_bytes_per_s"] is None else "%7.2f GB/s %8d ns" % (row[k + "_bytes_per_s"] / GB, row[k + "_ns"] or 0)
-                for k in ("p2p", "staged"))))
+                "-" if row[k + "_bytes_per_s"] is None else
+                "%7.2f GB/s %8d ns" % (row[k + "_bytes_per_s"] / GB, row[k + "_ns"] or 0) for k in ("p2p", "staged"))))
     for s in last["staged"]:
         print("staged", s["a"], s["b"], s["verdict"], s["bandwidth"], s["latency"])
     for g in last["gpus"]:
-        print("gpu", g["bdf"], {k: g[k] for k in ("host_link", "all_to_one_bytes_per_s", "one_to_all_bytes_per_s", "link") if k in g})
+        print("gpu", g["bdf"], {k: g.get(k) for k in ("host_link", "all_to_one_bytes_per_s", "one_to_all_bytes_per_s", "link")})
     print("findings", [(f["code"], f["subject"], [e["text"] for e in f["evidence"]][:1]) for f in last["findings"]])
     for r in reports:
         print("timing_ms", r["timing_ms"])

@@ -17,8 +17,14 @@ void twin_measure_begin(struct twin *t)
 
 void twin_gate_cases(struct twin *t)
 {
-	struct p2s_op_request q = {
-		.op = P2S_OP_SPEED, .buf = TWIN_A, .buf2 = TWIN_B, .len = 65536, .rounds = 1, .words = 1, .idiom = 41, .max_ns = MAX_NS};
+	struct p2s_op_request q = {.op = P2S_OP_SPEED,
+							   .buf = TWIN_A,
+							   .buf2 = TWIN_B,
+							   .len = 65536,
+							   .rounds = 1,
+							   .words = 1,
+							   .idiom = 41,
+							   .max_ns = MAX_NS};
 
 	twin_ask_go(t, &q, 2, "gate opened");
 	for (int s = 0; s < TWIN_SIDES; s++)
@@ -29,8 +35,10 @@ void twin_gate_cases(struct twin *t)
 		/* Aborted before go: everything ends, and nothing counts. */
 		drive_clear(&t->drive[s], 0);
 		t->drive[s].control[0]->abort.word = 1;
-		twin_expect(t, drive_send(&t->drive[s], 0, &copy, -1) && drive_receive(&t->drive[s], 0, NULL, &t->answer[s]) == P2S_RC_OK &&
-						   t->answer[s].value == 0, "gate aborted", t->answer[s].value);
+		twin_expect(t,
+					drive_send(&t->drive[s], 0, &copy, -1) &&
+						drive_receive(&t->drive[s], 0, NULL, &t->answer[s]) == P2S_RC_OK && t->answer[s].value == 0,
+					"gate aborted", t->answer[s].value);
 		t->drive[s].control[0]->abort.word = 0;
 	}
 }
@@ -41,22 +49,22 @@ void twin_pump_cases(struct twin *t)
 		uint64_t off, off2, len;
 		uint32_t rounds;
 	} cases[] = {{0, 0, TWIN_BYTES, 1},         {0, 0, 32, 3},       {1 << 20, 0, 1 << 20, 2},
-	             {16, 4096, (1 << 20) + 32, 1}, {4080, 16, 4128, 2}, {0, 2097152, 1048576 + 8192, 1}};
+				 {16, 4096, (1 << 20) + 32, 1}, {4080, 16, 4128, 2}, {0, 2097152, 1048576 + 8192, 1}};
 	char what[80];
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct p2s_op_request q = {.op = P2S_OP_SPEED,
-		                           .buf = TWIN_A,
-		                           .off = cases[i].off,
-		                           .buf2 = TWIN_B,
-		                           .off2 = cases[i].off2,
-		                           .len = cases[i].len,
-		                           .mode = P2S_SPEED_PUMP,
-		                           .rounds = cases[i].rounds,
-		                           .words = 2,
-		                           .flag_off = 1,
-		                           .idiom = 7,
-		                           .max_ns = MAX_NS};
+								   .buf = TWIN_A,
+								   .off = cases[i].off,
+								   .buf2 = TWIN_B,
+								   .off2 = cases[i].off2,
+								   .len = cases[i].len,
+								   .mode = P2S_SPEED_PUMP,
+								   .rounds = cases[i].rounds,
+								   .words = 2,
+								   .flag_off = 1,
+								   .idiom = 7,
+								   .max_ns = MAX_NS};
 		uint64_t bad = 0;
 
 		snprintf(what, sizeof what, "pump %llu bytes", (unsigned long long)q.len);
@@ -78,22 +86,24 @@ void twin_chase_cases(struct twin *t)
 {
 	for (uint32_t rounds = 1; rounds <= 4096; rounds *= 16) {
 		struct p2s_op_request q = {.op = P2S_OP_LATENCY,
-		                           .mode = P2S_LATENCY_CHASE,
-		                           .buf = TWIN_A,
-		                           .len = 1 << 20,
-		                           .slot_bytes = 128,
-		                           .rounds = rounds,
-		                           .words = 3};
+								   .mode = P2S_LATENCY_CHASE,
+								   .buf = TWIN_A,
+								   .len = 1 << 20,
+								   .slot_bytes = 128,
+								   .rounds = rounds,
+								   .words = 3};
 
 		twin_ask(t, &q, P2S_RC_OK, "chase");
 		for (int s = 0; s < TWIN_SIDES; s++) {
 			struct p2s_role_result r = twin_role(t, s, 0);
 
-			twin_expect(t, r.status == P2S_ROLE_DONE && r.rounds_done == rounds &&
-			                   r.seen_a == (P2S_CHASE_WARM + (uint64_t)rounds) * 128 % q.len, "chase goes where it should", r.seen_a);
+			twin_expect(t,
+						r.status == P2S_ROLE_DONE && r.rounds_done == rounds &&
+							r.seen_a == (P2S_CHASE_WARM + (uint64_t)rounds) * 128 % q.len,
+						"chase goes where it should", r.seen_a);
 			/* Between a hit in the nearest cache and a page that nobody has. */
 			twin_expect(t, rounds < 64 || (t->answer[s].value > 5000 && t->answer[s].value < 5000000), "a load takes its time",
-			            t->answer[s].value);
+						t->answer[s].value);
 		}
 	}
 }
@@ -126,15 +136,15 @@ static void put_message(struct twin *t, uint64_t off, uint64_t k, uint64_t paylo
 void twin_pong_cases(struct twin *t)
 {
 	struct p2s_op_request q = {.op = P2S_OP_PONG,
-	                           .buf = TWIN_A,
-	                           .off = 4096,
-	                           .buf2 = TWIN_A,
-	                           .off2 = 4096,
-	                           .seed = SEED,
-	                           .rounds = 300,
-	                           .words = 5,
-	                           .mode = 1,
-	                           .max_ns = MAX_NS};
+							   .buf = TWIN_A,
+							   .off = 4096,
+							   .buf2 = TWIN_A,
+							   .off2 = 4096,
+							   .seed = SEED,
+							   .rounds = 300,
+							   .words = 5,
+							   .mode = 1,
+							   .max_ns = MAX_NS};
 
 	/* It hears itself: what it sends is what it waits for. */
 	twin_fill(t, TWIN_A, 0, TWIN_BYTES, POISON);
@@ -154,8 +164,9 @@ void twin_pong_cases(struct twin *t)
 		twin_up(t, TWIN_A);
 		twin_ask_go(t, &q, 1, "pong, one message");
 		twin_compare_role(t, 0, "pong, one message");
-		twin_expect(t, twin_role(t, TWIN_REAL, 0).status == P2S_ROLE_TIMEOUT && twin_role(t, TWIN_REAL, 0).bad_words == (uint64_t)bad,
-		            "pong, one message", twin_role(t, TWIN_REAL, 0).bad_words);
+		twin_expect(
+			t, twin_role(t, TWIN_REAL, 0).status == P2S_ROLE_TIMEOUT && twin_role(t, TWIN_REAL, 0).bad_words == (uint64_t)bad,
+			"pong, one message", twin_role(t, TWIN_REAL, 0).bad_words);
 		twin_down(t, TWIN_A);
 		twin_same_bytes(t, "pong, one message");
 	}

@@ -45,7 +45,7 @@ if(P2PSAFE_SANITIZE) # it shows memory errors, for which few GPUs do
   target_compile_definitions(conductor_measure PRIVATE FEW_GPUS)
 endif()
 add_test(NAME conductor_measure COMMAND conductor_measure)
-set_tests_properties(conductor_measure PROPERTIES TIMEOUT 600 ENVIRONMENT "P2S_TEST_HELPER=${P2PSAFE_LIBEXEC}/p2psafe-helper")
+set_tests_properties(conductor_measure PROPERTIES TIMEOUT 900 ENVIRONMENT "P2S_TEST_HELPER=${P2PSAFE_LIBEXEC}/p2psafe-helper")
 
 add_executable(conductor_log conductor_log.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
 target_include_directories(conductor_log PRIVATE ${conductor_includes})

@@ -27,7 +27,8 @@ static const char *program;
 static const char *library;
 static char folder[64];
 
-/* Two GPUs of two worker processes: each has memory 1 and sees the other's as 2. Number 3 is the ring of GPU 0, mapped by both. */
+/* Two GPUs of two worker processes: each has memory 1 and sees the other's as 2. Number 3 is the ring of GPU 0, mapped by both.
+ */
 struct rig {
 	struct drive d[2];
 	int memory;
@@ -91,7 +92,8 @@ static void begin(struct rig *r, int init)
 		snprintf(address, sizeof address, "0000:0%d:00.0", i + 1);
 		assert_true(drive_start(&r->d[i], program, library, folder, r->memory, 1));
 		assert_int_equal(drive_init(&r->d[i], 0, address, &a), P2S_RC_OK);
-		assert_int_equal(ASK(r, i, &a, .op = P2S_OP_ALLOC, .buf = BUF(i, 1), .len = 8 * MIB, .mode = P2S_ALLOC_CUMEM), P2S_RC_OK);
+		assert_int_equal(ASK(r, i, &a, .op = P2S_OP_ALLOC, .buf = BUF(i, 1), .len = 8 * MIB, .mode = P2S_ALLOC_CUMEM),
+						 P2S_RC_OK);
 		assert_int_equal(drive_ask(&r->d[i], 0, &map, r->ring_fd, NULL, &a), P2S_RC_OK);
 		if (init)
 			assert_int_equal(ASK(r, i, &a, .op = P2S_OP_SPEED_INIT), P2S_RC_OK);
@@ -125,8 +127,8 @@ static void holds(struct rig *r, int gpu, uint64_t off, uint64_t len, uint64_t s
 {
 	struct p2s_op_answer a;
 
-	assert_int_equal(ASK(r, gpu, &a, .op = P2S_OP_CHECK, .buf = BUF(gpu, 1), .off = off, .len = len, .in_off = off, .in_len = len,
-						 .seed = seed, .seed2 = seed),
+	assert_int_equal(ASK(r, gpu, &a, .op = P2S_OP_CHECK, .buf = BUF(gpu, 1), .off = off, .len = len, .in_off = off,
+						 .in_len = len, .seed = seed, .seed2 = seed),
 					 P2S_RC_OK);
 	assert_int_equal(a.bad_words, 0);
 }
@@ -169,7 +171,14 @@ static void links_are_shared_within_a_party(void **state)
 	struct p2s_op_request q[2] = {
 		/* GPU 0 writes to 1, and GPU 1 reads from 0: the same wires, the same direction */
 		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .len = 4 * MIB, .rounds = 3, .words = 3, .flag_off = 1},
-		{.op = P2S_OP_SPEED, .buf = BUF(1, 1), .off = 4 * MIB, .buf2 = BUF(0, 2), .off2 = 4 * MIB, .len = 4 * MIB, .rounds = 3, .words = 3}};
+		{.op = P2S_OP_SPEED,
+		 .buf = BUF(1, 1),
+		 .off = 4 * MIB,
+		 .buf2 = BUF(0, 2),
+		 .off2 = 4 * MIB,
+		 .len = 4 * MIB,
+		 .rounds = 3,
+		 .words = 3}};
 	struct p2s_op_answer a[2];
 	uint32_t party = 0;
 	struct rig r;
@@ -234,7 +243,8 @@ static void a_gate_that_is_not_opened_counts_nothing(void **state)
 
 static void rows_and_latencies(void **state)
 {
-	struct p2s_op_request q = {.op = P2S_OP_ROWS, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .idiom = 3, .max_ns = WAIT_NS, .handle_len = 11};
+	struct p2s_op_request q = {
+		.op = P2S_OP_ROWS, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .idiom = 3, .max_ns = WAIT_NS, .handle_len = 11};
 	struct p2s_row row[P2S_ROWS];
 	struct p2s_op_answer a;
 	struct rig r;
@@ -259,12 +269,13 @@ static void rows_and_latencies(void **state)
 		assert_in_range(row[i].alone_ns, row[i].each_ns - 2, row[i].each_ns + 2);
 	}
 	holds(&r, 1, 0, p2s_row_bytes(10), SEED);
-	assert_int_equal(ASK(&r, 0, &a, .op = P2S_OP_LATENCY, .mode = P2S_LATENCY_CHASE, .buf = BUF(1, 2), .len = MIB, .slot_bytes = 128,
-						 .rounds = 100, .words = 8),
+	assert_int_equal(ASK(&r, 0, &a, .op = P2S_OP_LATENCY, .mode = P2S_LATENCY_CHASE, .buf = BUF(1, 2), .len = MIB,
+						 .slot_bytes = 128, .rounds = 100, .words = 8),
 					 P2S_RC_OK);
 	assert_int_equal(a.value, 500000);
-	assert_int_equal(ASK(&r, 0, &a, .op = P2S_OP_LATENCY, .mode = P2S_LATENCY_ISSUE, .buf = BUF(1, 2), .slot_bytes = 1000, .rounds = 4),
-					 P2S_RC_OK);
+	assert_int_equal(
+		ASK(&r, 0, &a, .op = P2S_OP_LATENCY, .mode = P2S_LATENCY_ISSUE, .buf = BUF(1, 2), .slot_bytes = 1000, .rounds = 4),
+		P2S_RC_OK);
 	assert_int_equal(a.value, 4000);
 	end(&r);
 }
@@ -305,7 +316,8 @@ static void through_host_memory(void **state)
 		for (unsigned i = 0; i < P2S_ROWS; i++) {
 			uint64_t bytes = p2s_row_bytes(i);
 
-			assert_true((got[i].wall_each_ns != 0) == (q[0].handle[i] != 0) && (got[i].wall_alone_ns != 0) == (q[0].handle[i] != 0));
+			assert_true((got[i].wall_each_ns != 0) == (q[0].handle[i] != 0) &&
+						(got[i].wall_alone_ns != 0) == (q[0].handle[i] != 0));
 			assert_int_equal(sent[i].wall_alone_ns, 0); /* only the receiver knows when all was there */
 			if (q[0].handle[i] != 0)
 				assert_in_range(sent[i].device_each_ns, bytes / 10, bytes / 10 + 1000 * (bytes / p2s_stage_chunk(bytes)) + 10);
@@ -325,19 +337,49 @@ static void through_host_memory(void **state)
 static void bad_requests_touch_nothing(void **state)
 {
 	static const struct p2s_op_request bad[] = {
-		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .len = MIB, .rounds = 1, .words = 1},                   /* no bound */
+		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .len = MIB, .rounds = 1, .words = 1}, /* no bound */
 		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .len = MIB, .rounds = 0, .words = 1, .max_ns = WAIT_NS},
 		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .len = MIB, .rounds = 1, .words = 8, .max_ns = WAIT_NS},
 		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .len = MIB, .rounds = 300, .words = 2, .max_ns = WAIT_NS},
-		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .len = 8 * MIB + 32, .rounds = 1, .words = 1, .max_ns = WAIT_NS},
-		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .off = 8, .buf2 = BUF(0, 1), .len = MIB, .rounds = 1, .words = 1, .max_ns = WAIT_NS},
+		{.op = P2S_OP_SPEED,
+		 .buf = BUF(1, 2),
+		 .buf2 = BUF(0, 1),
+		 .len = 8 * MIB + 32,
+		 .rounds = 1,
+		 .words = 1,
+		 .max_ns = WAIT_NS},
+		{.op = P2S_OP_SPEED,
+		 .buf = BUF(1, 2),
+		 .off = 8,
+		 .buf2 = BUF(0, 1),
+		 .len = MIB,
+		 .rounds = 1,
+		 .words = 1,
+		 .max_ns = WAIT_NS},
 		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(1, 2), .len = MIB, .rounds = 1, .words = 1, .max_ns = WAIT_NS},
 		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(0, 3), .len = MIB, .rounds = 1, .words = 1, .max_ns = WAIT_NS},
-		{.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(0, 3), .len = MIB, .mode = P2S_SPEED_TO_HOST, .rounds = 1, .words = 1,
+		{.op = P2S_OP_SPEED,
+		 .buf = BUF(1, 2),
+		 .buf2 = BUF(0, 3),
+		 .len = MIB,
+		 .mode = P2S_SPEED_TO_HOST,
+		 .rounds = 1,
+		 .words = 1,
 		 .max_ns = WAIT_NS}, /* not its own memory */
-		{.op = P2S_OP_SPEED, .buf = BUF(0, 1), .buf2 = BUF(0, 3), .len = MIB, .mode = 9, .rounds = 1, .words = 1, .max_ns = WAIT_NS},
+		{.op = P2S_OP_SPEED,
+		 .buf = BUF(0, 1),
+		 .buf2 = BUF(0, 3),
+		 .len = MIB,
+		 .mode = 9,
+		 .rounds = 1,
+		 .words = 1,
+		 .max_ns = WAIT_NS},
 		{.op = P2S_OP_ROWS, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .max_ns = WAIT_NS},
-		{.op = P2S_OP_ROWS, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .max_ns = WAIT_NS, .handle_len = 18,
+		{.op = P2S_OP_ROWS,
+		 .buf = BUF(1, 2),
+		 .buf2 = BUF(0, 1),
+		 .max_ns = WAIT_NS,
+		 .handle_len = 18,
 		 .handle = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
 		{.op = P2S_OP_ROWS, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .max_ns = WAIT_NS, .handle_len = 3, .handle = {255, 255, 255}},
 		{.op = P2S_OP_LATENCY, .buf = BUF(1, 2), .len = MIB + 128, .slot_bytes = 128, .rounds = 1, .words = 1},
@@ -348,14 +390,39 @@ static void bad_requests_touch_nothing(void **state)
 		{.op = P2S_OP_PONG, .buf = BUF(1, 2), .buf2 = BUF(1, 2), .rounds = 2, .max_ns = WAIT_NS}, /* not its own memory */
 		{.op = P2S_OP_PONG, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .off2 = 64, .rounds = 2, .max_ns = WAIT_NS},
 		{.op = P2S_OP_PONG, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .rounds = 2, .words = 2, .max_ns = WAIT_NS},
-		{.op = P2S_OP_STAGE, .buf = BUF(0, 1), .buf2 = BUF(0, 3), .rounds = 1, .max_ns = WAIT_NS, .handle_len = 1, .handle = {1}},
+		{.op = P2S_OP_STAGE,
+		 .buf = BUF(0, 1),
+		 .buf2 = BUF(0, 3),
+		 .rounds = 1,
+		 .max_ns = WAIT_NS,
+		 .handle_len = 1,
+		 .handle = {1}},
 		{.op = P2S_OP_STAGE, .buf = BUF(0, 1), .idiom = 1, .rounds = 1, .max_ns = WAIT_NS, .handle_len = 1, .handle = {1}},
-		{.op = P2S_OP_STAGE, .buf = BUF(0, 1), .buf2 = BUF(0, 1), .idiom = 1, .rounds = 1, .max_ns = WAIT_NS, .handle_len = 1,
+		{.op = P2S_OP_STAGE,
+		 .buf = BUF(0, 1),
+		 .buf2 = BUF(0, 1),
+		 .idiom = 1,
+		 .rounds = 1,
+		 .max_ns = WAIT_NS,
+		 .handle_len = 1,
 		 .handle = {1}},
-		{.op = P2S_OP_STAGE, .buf = BUF(1, 2), .buf2 = BUF(0, 3), .idiom = 1, .rounds = 1, .max_ns = WAIT_NS, .handle_len = 1,
+		{.op = P2S_OP_STAGE,
+		 .buf = BUF(1, 2),
+		 .buf2 = BUF(0, 3),
+		 .idiom = 1,
+		 .rounds = 1,
+		 .max_ns = WAIT_NS,
+		 .handle_len = 1,
 		 .handle = {1}},
-		{.op = P2S_OP_STAGE, .buf = BUF(0, 1), .buf2 = BUF(0, 3), .off = 8 * MIB, .idiom = 1, .rounds = 1, .max_ns = WAIT_NS,
-		 .handle_len = 1, .handle = {1}},
+		{.op = P2S_OP_STAGE,
+		 .buf = BUF(0, 1),
+		 .buf2 = BUF(0, 3),
+		 .off = 8 * MIB,
+		 .idiom = 1,
+		 .rounds = 1,
+		 .max_ns = WAIT_NS,
+		 .handle_len = 1,
+		 .handle = {1}},
 	};
 	struct p2s_op_request good = {
 		.op = P2S_OP_SPEED, .buf = BUF(1, 2), .buf2 = BUF(0, 1), .len = MIB, .rounds = 1, .words = 1, .max_ns = WAIT_NS};
@@ -383,8 +450,10 @@ static void bad_requests_touch_nothing(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(links_are_shared_within_a_party), cmocka_unit_test(a_gate_that_is_not_opened_counts_nothing),
-		cmocka_unit_test(rows_and_latencies),              cmocka_unit_test(through_host_memory),
+		cmocka_unit_test(links_are_shared_within_a_party),
+		cmocka_unit_test(a_gate_that_is_not_opened_counts_nothing),
+		cmocka_unit_test(rows_and_latencies),
+		cmocka_unit_test(through_host_memory),
 		cmocka_unit_test(bad_requests_touch_nothing),
 	};
 	char path[80];

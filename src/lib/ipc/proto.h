@@ -38,12 +38,12 @@ enum {
 };
 
 /* What a measure message carries. src is the accessor, dst the owner of the memory, as everywhere. Only legs that were OK are
- * measured; a number that is missing was not measured (no leg, no time, an error), which is never 0 and never a guess. Bytes per
- * second are decimal, the median of several samples between two events on the stream, behind a gate: launch costs are not in
- * them. `bytes` is 0 but for the rows of a size table. */
+ * measured; a number that is missing was not measured (no leg, no time, an error), which is never 0 and never a guess.
+ * Bytes per second are decimal, the median of several samples between two events on the stream, behind a gate: launch costs
+ * are not in them. `bytes` is 0 but for the rows of a size table. */
 enum {
-	/* One way, nothing else moves: by the accessor's copy engine (a>b: write carries bytes a to b, read b to a), by stores or loads
-	 * of all its SMs. */
+	/* One way, nothing else moves: by the accessor's copy engine (a>b: write carries bytes a to b, read b to a), by stores
+	 * or loads of all its SMs. */
 	P2S_MEASURE_CE_WRITE = 1,
 	P2S_MEASURE_CE_READ = 2,
 	P2S_MEASURE_SM_STORE = 3,
@@ -57,8 +57,8 @@ enum {
 	P2S_MEASURE_LOAD_NS = 8,        /* one dependent load of 8 bytes there and back */
 	P2S_MEASURE_STORE_FLAG_NS = 9,  /* from a store and its flag to their being seen by a kernel of the owner */
 	/* Bytes src to dst through pinned host memory near src, by the copy engines of both in two processes, chunk by chunk. Row
-	 * (bytes != 0) or, with bytes 0, the best row. Told for both directions; a>b is a < b in struct p2s_staged's bandwidth.ce_write, b>a in
-	 * ce_read. */
+	 * (bytes != 0) or, with bytes 0, the best row. Told for both directions; a>b is a < b in struct p2s_staged's
+	 * bandwidth.ce_write, b>a in ce_read. */
 	P2S_MEASURE_STAGED = 10,
 	P2S_MEASURE_STAGED_BOTH_WAYS = 11, /* both directions at once, their sum */
 	/* One staged transfer alone: from its start to the last byte being in dst's memory, seen by the other process. Row, or with
