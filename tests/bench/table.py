@@ -105,7 +105,7 @@ def kept_rows(b, where, host):
     """host None: this machine."""
     cache = b.cache("kept-" + where)
     on = ["--host", host] if host else []
-    report, _ = b.report(cache, "test", "--no-measure", *on)
+    report, _ = b.report(cache, "test", "--no-measure", "--deadline", "120", *on)
     gpus = len(report["decision"]["gpus"])
     name = "%s, %d GPUs" % (where, gpus)
     us = b.cost("call", 20 if b.args.brief else 500, cache, *([host] if host else []), cache=cache)
