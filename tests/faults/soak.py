@@ -40,7 +40,7 @@ def healthy(seed, max_gpus):
     for g in host["gpus"]:
         g["free_mib"] = r.choice([1, 2, 4, 20]) * 1024
         g["sm"] = r.choice([4, 16, 84, 132])
-    options = ["--level", r.choice(["quick", "quick", "standard"]), "--deadline", "150"]
+    options = ["--level", r.choice(["quick", "quick", "standard"]), "--deadline", str(100 + 25 * gpus)]  # far more than it takes: CPUs may be few
     if r.random() < 0.5:
         options.append("--no-measure")
     if r.random() < 0.2:
