@@ -34,6 +34,9 @@ int p2s_crowd_run(struct p2s_measure *m, struct p2s_crowd *crowd)
 		struct p2s_crowd_item *item = &crowd->item[i];
 
 		p2s_chan_arm(item->chan); /* also takes back an abort of before */
+		/* Played engines are threads of a machine that may be busy: nothing hangs because it is slow. */
+		if (m->played && item->req.timeout_ns == 0 && crowd->ready == 0)
+			item->req.timeout_ns = p2s_run_engine_ns(m->run, P2S_SEC);
 		if (crowd->ready == 0)
 			continue;
 		item->req.idiom = m->party;

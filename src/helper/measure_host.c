@@ -49,7 +49,10 @@ static void link_failed(struct p2s_measure *m, uint32_t gpu, struct p2s_chan *ch
 static int map_ring(struct p2s_measure *m, uint32_t owner, uint32_t gpu)
 {
 	struct p2s_chan *chan = &m->run->gpu[gpu].chan[P2S_CHAN_GPU];
-	struct p2s_op_request req = {.op = P2S_OP_HOST_MAP, .buf = P2S_BUF(owner, P2S_B_RING), .len = P2S_STAGE_BYTES};
+	struct p2s_op_request req = {.op = P2S_OP_HOST_MAP,
+	                             .buf = P2S_BUF(owner, P2S_B_RING),
+	                             .len = P2S_STAGE_BYTES,
+	                             .timeout_ns = p2s_run_engine_ns(m->run, P2S_SEC)};
 	struct p2s_op_answer answer;
 
 	if (m->ring_fd[owner] < 0)
@@ -191,7 +194,7 @@ static unsigned char repeats(uint64_t bytes)
 
 static int fill_source(struct p2s_measure *m, struct stage *s)
 {
-	struct p2s_op_request fill = {.op = P2S_OP_FILL, .len = s->len};
+	struct p2s_op_request fill = {.op = P2S_OP_FILL, .len = s->len, .timeout_ns = p2s_run_engine_ns(m->run, P2S_SEC)};
 	struct p2s_op_answer answer;
 	uint64_t bytes;
 
@@ -220,7 +223,12 @@ static uint64_t arrived(const struct stage *s)
 static void check_target(struct p2s_measure *m, const struct stage *s)
 {
 	uint64_t len = arrived(s);
-	struct p2s_op_request check = {.op = P2S_OP_CHECK, .len = len, .in_len = len, .seed = s->seed, .seed2 = s->seed};
+	struct p2s_op_request check = {.op = P2S_OP_CHECK,
+	                               .len = len,
+	                               .in_len = len,
+	                               .seed = s->seed,
+	                               .seed2 = s->seed,
+	                               .timeout_ns = p2s_run_engine_ns(m->run, P2S_SEC)};
 	struct p2s_lib_staged out = {.a = s->src, .b = s->dst, .verdict = P2PSAFE_VERDICT_CORRUPT, .bytes = len};
 	struct p2s_op_answer answer;
 	uint64_t bytes;

@@ -31,6 +31,8 @@ static void play_more(uint32_t n, const char *link, const char *faults, const ch
 	p.deadline_ms = 400000; /* of no meaning here, but for a very busy machine */
 	assert_true(play_run(&p));
 	assert_int_equal(p.dones, 1);
+	if (p.done.status != P2S_DONE_COMPLETE)
+		play_dump(&p);
 	assert_int_equal(p.done.status, P2S_DONE_COMPLETE);
 	host_remove(&h);
 }
