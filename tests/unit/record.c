@@ -2,6 +2,7 @@
 /* The decision part of a record. */
 #include "unit.h"
 
+#include "kept/compact.h"
 #include "kept/key.h"
 #include "kept/record.h"
 #include "rules/rules.h"
@@ -167,6 +168,130 @@ static void sixteen_gpus_fit(void **state)
 	p2s_model_free(&m);
 }
 
+/* The most that there may be, with what many GPUs have: long lists of BARs, one GPU that is bad with all, one pair that is slow. */
+static void sixty_four_gpus_fit(void **state)
+{
+	struct p2s_model m;
+	struct p2s_host h;
+	struct p2s_record r;
+	struct p2s_record back;
+	struct p2s_request any = {.level = P2PSAFE_LEVEL_STANDARD};
+	char reason[200];
+	char *text;
+
+	(void)state;
+	make(&r, &m, &h, P2S_MAX_GPUS, P2PSAFE_VERDICT_OK);
+	p2s_record_free(&r);
+	for (size_t i = 0; i < m.gpu_count; i++) {
+		m.gpus[i].bar_start[0] = UINT64_C(0xe0000000) + (i << 24);
+		m.gpus[i].bar_bytes[0] = UINT64_C(1) << 24;
+		m.gpus[i].bar_start[4] = UINT64_C(0x300000000000) + (i << 40);
+		m.gpus[i].bar_bytes[4] = UINT64_C(1) << 25;
+	}
+	for (int32_t i = 0; i < P2S_MAX_GPUS; i++)
+		if (i != 5)
+			unit_leg(&m, 5, i, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM)->verdict = P2PSAFE_VERDICT_CORRUPT;
+	assert_int_equal(p2s_rules_judge(&m, NULL), 1);
+	assert_int_equal(p2s_record_from_model(&r, &m, &h, NULL), 1);
+	text = p2s_record_write(&r);
+	assert_non_null(text);
+	assert_true(strlen(text) <= P2S_RECORD_MAX * 9 / 10); /* room for long command lines */
+	assert_int_equal(p2s_record_parse(&back, text, strlen(text)), 1);
+	assert_int_equal(back.gpu_count, P2S_MAX_GPUS);
+	assert_memory_equal(back.verdict, r.verdict, (size_t)P2S_MAX_GPUS * P2S_MAX_GPUS * P2S_CONSUMERS);
+	assert_memory_equal(back.path, r.path, (size_t)P2S_MAX_GPUS * P2S_MAX_GPUS);
+	assert_int_equal(p2s_key_matches(&back, &m, &h, &any, reason, sizeof reason), 1);
+	/* a BAR that moved is noticed, though only its hash is kept */
+	m.gpus[63].bar_start[4]++;
+	assert_int_equal(p2s_key_matches(&back, &m, &h, &any, reason, sizeof reason), 0);
+	assert_non_null(strstr(reason, "BARs changed"));
+	free(text);
+	p2s_record_free(&r);
+	p2s_record_free(&back);
+	p2s_model_free(&m);
+}
+
+/* Any few bad pairs anywhere: what is read is what was written. */
+static void compact_and_back(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 40; seed++) {
+		size_t n = 40 + seed % 25;
+		size_t cells = n * n;
+		struct p2s_record r = {.level = P2PSAFE_LEVEL_STANDARD, .gpu_count = n};
+		struct p2s_record back;
+		uint32_t x = seed;
+		char *text;
+
+		r.gpus = calloc(n, sizeof *r.gpus);
+		r.verdict = calloc(cells, P2S_CONSUMERS);
+		r.path = calloc(cells, 1);
+		r.staged = calloc(cells, 1);
+		assert_true(r.gpus != NULL && r.verdict != NULL && r.path != NULL && r.staged != NULL);
+		memset(r.verdict, P2PSAFE_VERDICT_OK, cells * P2S_CONSUMERS);
+		memset(r.staged, P2PSAFE_VERDICT_OK, cells);
+		memset(r.path, P2PSAFE_PATH_NVL, cells);
+		for (size_t i = 0; i < n; i++) {
+			snprintf(r.gpus[i].address, sizeof r.gpus[i].address, "0000:%02x:00.0", (unsigned)i & 0xff);
+			snprintf(r.gpus[i].bars, sizeof r.gpus[i].bars, "0:e0000000+1000000 2:300000000000+4000000000 4:310000000000+2000000");
+		}
+		for (int k = 0; k < 12; k++) {
+			x = x * 1664525 + 1013904223;
+			r.verdict[(x >> 8) % (cells * P2S_CONSUMERS)] = (unsigned char)(1 + (x >> 28) % 7);
+			r.path[(x >> 4) % cells] = (unsigned char)((x >> 29) % 7);
+			r.staged[(x >> 12) % cells] = P2PSAFE_VERDICT_CORRUPT;
+		}
+		/* what no record tells: a GPU with itself, and multicast */
+		for (size_t i = 0; i < cells; i++) {
+			if (i % (n + 1) == 0) {
+				memset(r.verdict + i * P2S_CONSUMERS, P2PSAFE_VERDICT_UNTESTED, P2S_CONSUMERS);
+				r.path[i] = 0;
+				r.staged[i] = P2PSAFE_VERDICT_UNTESTED;
+			}
+			r.verdict[i * P2S_CONSUMERS + P2PSAFE_CONSUMER_MULTICAST] = P2PSAFE_VERDICT_UNTESTED;
+		}
+		text = p2s_record_write(&r);
+		assert_non_null(text);
+		assert_non_null(strchr(text, '*'));
+		assert_int_equal(p2s_record_parse(&back, text, strlen(text)), 1);
+		assert_memory_equal(back.verdict, r.verdict, cells * P2S_CONSUMERS);
+		assert_memory_equal(back.path, r.path, cells);
+		assert_memory_equal(back.staged, r.staged, cells);
+		free(text);
+		p2s_record_free(&r);
+		p2s_record_free(&back);
+	}
+}
+
+static void runs_of_letters(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t n;
+		const char *row; /* NULL: no row */
+	} rows[] = {{"O*3,-,O*2", 6, "OOO-OO"}, {"OOO", 3, "OOO"}, {"O*3", 3, "OOO"},     {"", 0, ""},        {"OO", 3, NULL},
+	            {"O*4", 3, NULL},           {"O*2", 3, NULL},  {"O*3,", 3, NULL},      {"O*,O", 3, NULL},  {",O*2", 3, NULL},
+	            {"O*0,O*3", 3, NULL},       {"O*99999999999999999999", 3, NULL},       {"**3", 3, NULL},   {"O*2O", 3, NULL}};
+	static const char *const not_again[] = {NULL, "", "O", "=", "=0", "=8", "=7x", "=-1", "=99999999999999999999"};
+	char out[80];
+	size_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		int32_t ok = p2s_compact_expand(rows[i].text, out, rows[i].n);
+
+		if (ok != (rows[i].row != NULL) || (ok && memcmp(out, rows[i].row, rows[i].n) != 0))
+			fail_msg("row %zu", i);
+	}
+	assert_int_equal(p2s_compact_row("OOO-OO", out, sizeof out), 1);
+	assert_string_equal(out, "O*3,-,O*2");
+	assert_int_equal(p2s_compact_row("OCOCOC", out, 6), 0);
+	assert_int_equal(p2s_compact_again("=7", 7, &n), 1);
+	assert_int_equal(n, 7);
+	for (size_t i = 0; i < COUNT(not_again); i++)
+		assert_int_equal(p2s_compact_again(not_again[i], 7, &n), 0);
+}
+
 static void the_key_field_by_field(void **state)
 {
 	struct p2s_model m;
@@ -232,6 +357,9 @@ int main(void)
 	                                   cmocka_unit_test(a_missing_member_is_not_unreadable),
 	                                   cmocka_unit_test(hostile_records),
 	                                   cmocka_unit_test(sixteen_gpus_fit),
+	                                   cmocka_unit_test(sixty_four_gpus_fit),
+	                                   cmocka_unit_test(compact_and_back),
+	                                   cmocka_unit_test(runs_of_letters),
 	                                   cmocka_unit_test(the_key_field_by_field)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kept/compact.h"
+
 /* 0 differs. Unreadable on either side: named, not judged. */
 static int32_t same(const char *name, const char *kept, const char *now, char *reason, size_t cap)
 {
@@ -67,6 +69,7 @@ int32_t p2s_key_matches(const struct p2s_record *r, const struct p2s_model *m, c
 	for (size_t i = 0; i < now.gpu_count && ok; i++) {
 		const struct p2s_record_gpu *g = &now.gpus[i];
 		int32_t k = p2s_record_gpu(r, g->address);
+		char bars[sizeof g->bars];
 		char name[64];
 
 		if (!g->tested)
@@ -79,7 +82,10 @@ int32_t p2s_key_matches(const struct p2s_record *r, const struct p2s_model *m, c
 		snprintf(name, sizeof name, "%s ids", g->address);
 		ok = ok && same(name, r->gpus[k].id, g->id, reason, cap);
 		snprintf(name, sizeof name, "%s BARs", g->address);
-		ok = ok && same(name, r->gpus[k].bars, g->bars, reason, cap);
+		snprintf(bars, sizeof bars, "%s", g->bars);
+		if (r->gpus[k].bars[0] == '#' && bars[0] != '\0')
+			p2s_compact_hash(g->bars, bars, sizeof bars);
+		ok = ok && same(name, r->gpus[k].bars, bars, reason, cap);
 		snprintf(name, sizeof name, "%s domain type", g->address);
 		ok = ok && same(name, r->gpus[k].domain_type, g->domain_type, reason, cap);
 	}

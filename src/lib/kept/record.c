@@ -8,6 +8,7 @@
 #include "core/names.h"
 #include "emit/emit.h"
 #include "ipc/proto.h"
+#include "kept/compact.h"
 #include "rules/rules.h"
 
 /* One letter per verdict, one string per accessor: 64 GPUs fit where objects per pair would not. */
@@ -162,21 +163,46 @@ int32_t p2s_record_worst(const struct p2s_record *r)
 	return pairs == 0 || r->nothing_tested ? p2s_rules_worse(worst, P2PSAFE_VERDICT_UNTESTED) : worst;
 }
 
-/* Rows of one matrix; step: bytes between cells. */
-static json_t *rows(const unsigned char *cells, size_t n, size_t step, int32_t digits)
+/* One row of a matrix as letters; step: bytes between cells. */
+static void row_text(const unsigned char *cells, size_t n, size_t step, size_t a, int32_t digits, char *line)
+{
+	for (size_t b = 0; b < n; b++) {
+		unsigned v = cells[(a * n + b) * step];
+
+		line[b] = a == b ? '-' : digits ? (char)('0' + v % 10) : letters[v < sizeof letters - 1 ? v : 0];
+	}
+	line[n] = '\0';
+}
+
+/* Rows of one matrix. Compact: runs of letters, the diagonal as its neighbour, and "=<n>" for so many more rows like the one before. */
+static json_t *rows(const unsigned char *cells, size_t n, size_t step, int32_t digits, int32_t compact)
 {
 	json_t *list = json_array();
+	char last[4 * P2S_MAX_GPUS] = "";
+	size_t repeats = 0;
 
 	for (size_t a = 0; a < n; a++) {
 		char line[P2S_MAX_GPUS + 1];
+		char runs[4 * P2S_MAX_GPUS] = "";
+		char again[16];
 
-		for (size_t b = 0; b < n; b++) {
-			unsigned v = cells[(a * n + b) * step];
-
-			line[b] = a == b ? '-' : digits ? (char)('0' + v % 10) : letters[v < sizeof letters - 1 ? v : 0];
+		row_text(cells, n, step, a, digits, line);
+		if (!compact) {
+			p2s_emit_append(list, json_string(line));
+			continue;
 		}
-		line[n] = '\0';
-		p2s_emit_append(list, json_string(line));
+		if (n > 1)
+			line[a] = a > 0 ? line[a - 1] : line[1];
+		(void)p2s_compact_row(line, runs, sizeof runs); /* at worst a letter and a comma for each */
+		repeats += a > 0 && strcmp(runs, last) == 0;
+		snprintf(again, sizeof again, "=%zu", repeats);
+		if (repeats > 0 && (strcmp(runs, last) != 0 || a + 1 == n)) {
+			p2s_emit_append(list, json_string(again));
+			repeats = 0;
+		}
+		if (a == 0 || strcmp(runs, last) != 0)
+			p2s_emit_append(list, json_string(runs));
+		memcpy(last, runs, sizeof last);
 	}
 	return list;
 }
@@ -227,7 +253,8 @@ static int32_t is_whole(const char *text, size_t len)
 	return memcmp(text + len, want, SUM_LENGTH) == 0;
 }
 
-char *p2s_record_write(const struct p2s_record *r)
+/* compact: what is only compared becomes a hash, and rows of letters become runs. *too_long says why there is no text. */
+static char *write_record(const struct p2s_record *r, int32_t compact, int32_t *too_long)
 {
 	json_t *gpus = json_array();
 	json_t *verdicts = json_object();
@@ -237,15 +264,20 @@ char *p2s_record_write(const struct p2s_record *r)
 
 	for (size_t i = 0; i < r->gpu_count; i++) {
 		const struct p2s_record_gpu *g = &r->gpus[i];
+		char hash[24];
 
+		if (compact && g->bars[0] != '\0' && g->bars[0] != '#')
+			p2s_compact_hash(g->bars, hash, sizeof hash);
+		else
+			hash[0] = '\0';
 		p2s_emit_append(gpus, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:b}", "bdf", g->address, "id", g->id, "bars",
-											  g->bars, "domain_type", text_json(g->domain_type), "uuid", text_json(g->uuid),
+											  hash[0] != '\0' ? hash : g->bars, "domain_type", text_json(g->domain_type), "uuid", text_json(g->uuid),
 											  "minor", (int)g->minor, "tested", g->tested != 0));
 	}
 	for (int32_t c = 0; c < P2S_CONSUMERS; c++)
 		if (c != P2PSAFE_CONSUMER_MULTICAST)
 			p2s_emit_set(verdicts, c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c),
-								rows(r->verdict + c, r->gpu_count, P2S_CONSUMERS, 0));
+								rows(r->verdict + c, r->gpu_count, P2S_CONSUMERS, 0, compact));
 	key = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "kernel", text_json(r->kernel), "boot_id",
 					text_json(r->boot_id), "cmdline", text_json(r->cmdline), "firmware", text_json(r->firmware), "module",
 					text_json(r->module), "driver_version", text_json(r->driver_version), "driver_flavour",
@@ -256,18 +288,27 @@ char *p2s_record_write(const struct p2s_record *r)
 					"simulated", r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "deadline_hit",
 					r->deadline_hit != 0, "measured", r->measured != 0, "passes", (int)r->passes, "retries", (int)r->retries,
 					"created_unix", (json_int_t)r->created_unix, "generation", (json_int_t)r->generation, "key", key, "gpus",
-					gpus, "verdicts", verdicts, "paths", rows(r->path, r->gpu_count, 1, 1), "staged",
-					rows(r->staged, r->gpu_count, 1, 0), "fabric", r->fabric != 0, "torn_lines", r->torn_lines != 0, "nccl_level",
+					gpus, "verdicts", verdicts, "paths", rows(r->path, r->gpu_count, 1, 1, compact), "staged",
+					rows(r->staged, r->gpu_count, 1, 0, compact), "fabric", r->fabric != 0, "torn_lines", r->torn_lines != 0, "nccl_level",
 					p2s_word_name(P2S_GROUP_PATH, r->nccl_level), "full", r->full_name, "full_hash", hex(r->full_hash));
 	text = p2s_emit_dump(top, JSON_COMPACT);
 	json_decref(top);
 	if (text != NULL)
 		text = seal(text);
-	if (text != NULL && strlen(text) > P2S_RECORD_MAX) {
+	*too_long = text != NULL && strlen(text) > P2S_RECORD_MAX;
+	if (*too_long) {
 		free(text);
 		return NULL;
 	}
 	return text;
+}
+
+char *p2s_record_write(const struct p2s_record *r)
+{
+	int32_t too_long = 0;
+	char *text = write_record(r, 0, &too_long);
+
+	return too_long ? write_record(r, 1, &too_long) : text;
 }
 
 /* "" is what could not be read when the record was made. A member that is not there says nothing at all: returns 0. */
@@ -284,22 +325,29 @@ static int32_t read_text(const json_t *o, const char *name, char *out, size_t ca
 /* Exactly n rows of n letters, or nothing is believed. */
 static int32_t read_rows(const json_t *list, unsigned char *cells, size_t n, size_t step, int32_t digits)
 {
-	if (json_array_size(list) != n)
-		return 0;
-	for (size_t a = 0; a < n; a++) {
-		const char *line = json_string_value(json_array_get(list, a));
+	char line[P2S_MAX_GPUS];
+	size_t repeats = 0;
+	size_t next = 0;
 
-		if (line == NULL || strlen(line) != n)
+	for (size_t a = 0; a < n; a++) {
+		const char *text = repeats == 0 ? json_string_value(json_array_get(list, next++)) : NULL;
+
+		if (repeats == 0 && a > 0 && p2s_compact_again(text, n - a, &repeats))
+			text = NULL;
+		if (repeats > 0)
+			repeats--;
+		else if (text == NULL || !p2s_compact_expand(text, line, n))
 			return 0;
 		for (size_t b = 0; b < n; b++) {
-			const char *at = digits ? NULL : strchr(letters + 1, line[b]);
-			unsigned char v = digits ? (unsigned char)(line[b] >= '0' && line[b] <= '7' ? line[b] - '0' : 0)
+			char c = a == b ? '-' : line[b];
+			const char *at = digits || c == '\0' ? NULL : strchr(letters + 1, c);
+			unsigned char v = digits ? (unsigned char)(c >= '0' && c <= '7' ? c - '0' : 0)
 									 : (unsigned char)(at != NULL ? at - letters : P2PSAFE_VERDICT_UNTESTED);
 
 			cells[(a * n + b) * step] = v;
 		}
 	}
-	return 1;
+	return repeats == 0 && json_array_size(list) == next;
 }
 
 static int32_t read_gpus(struct p2s_record *r, const json_t *list)
