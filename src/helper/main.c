@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "helper/cubins.h"
+#include "helper/drop.h"
 #include "helper/roles.h"
 #include "helper/worker.h"
 #include "ipc/proto.h"
@@ -66,6 +67,7 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return usage();
+	p2s_drop_core();
 	if (strcmp(argv[1], "worker") == 0)
 		return worker(argc, argv);
 	if (strcmp(argv[1], "nvml") == 0 && argc == 4 && strcmp(argv[2], "--library") == 0)
@@ -80,8 +82,10 @@ int main(int argc, char **argv)
 		}
 		return p2s_conductor_main();
 	}
-	if (strcmp(argv[1], "host") == 0)
+	if (strcmp(argv[1], "host") == 0) {
+		p2s_drop_host();
 		return p2s_host_worker_main(SIDE_FD);
+	}
 	if (strcmp(argv[1], "nvml") == 0)
 		return p2s_nvml_worker_main(SIDE_FD, NULL);
 	if (strcmp(argv[1], "--version") == 0) {

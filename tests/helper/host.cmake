@@ -20,3 +20,9 @@ target_link_libraries(conductor_facts PRIVATE p2psafe_warnings PkgConfig::CMOCKA
 add_dependencies(conductor_facts p2psafe-helper p2psafe_sim_cuda p2psafe_sim_nvml)
 add_test(NAME conductor_facts COMMAND conductor_facts)
 set_tests_properties(conductor_facts PROPERTIES TIMEOUT 300 ENVIRONMENT "P2S_TEST_HELPER=${P2PSAFE_LIBEXEC}/p2psafe-helper")
+
+find_package(Python3 3.8 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_test(NAME host.drop COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/drop.py $<TARGET_FILE:p2psafe-helper>)
+  set_tests_properties(host.drop PROPERTIES TIMEOUT 150 LABELS host)
+endif()
