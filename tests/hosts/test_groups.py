@@ -30,8 +30,10 @@ class Program(unittest.TestCase):
     def run_program(self, *words, **extra):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("P2PSAFE_", "CUDA_", "NCCL_", "XDG_"))}
         env.update(P2PSAFE_CACHE=str(self.cache), HOME=str(self.folder), **extra)
-        done = subprocess.run([PROGRAM, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=env,
-                              timeout=120)
+        # a busy machine may take its time: what is tested here are answers, not deadlines
+        patient = [] if words[0] == "merge" or "cache" in words else ["--deadline", "240"]
+        done = subprocess.run([PROGRAM, *patient, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                              env=env, timeout=300)
         return done.returncode, done.stdout, done.stderr
 
 
@@ -122,8 +124,18 @@ class Topology(Program):
             self.assertIsNone(gpu.get("rank"))
         return found
 
-    def measured(self, host):
-        self.assertEqual(self.run_program("--host", host, "test", "--keep-going", "--level", "quick")[0], 1)
+    def measured(self, host, wanted=1):
+        """Keeps a measured answer. Measuring gives up where the machine that runs this test is too busy: then once more."""
+        for _ in range(5):
+            code, out, _ = self.run_program("--host", host, "test", "--keep-going", "--level", "quick", "--json")
+            report = json.loads(out)
+            numbers = [p["bandwidth"]["ce_write"] for p in report["pairs"] if p["verdict"] in ("OK", "DEGRADED")]
+            numbers += [s["bandwidth"]["ce_write"] for s in report["staged"]]
+            if None not in numbers:
+                self.assertEqual(code, wanted)
+                return
+            self.run_program("--host", host, "cache", "clear")
+        self.fail("never measured: %s" % (numbers,))
 
     def promoted(self, *words, **extra):
         code, out, err = self.run_program("--host", self.DISPLAY, "env", "--level", "quick", "--promote", *words, **extra)
@@ -221,7 +233,7 @@ class Topology(Program):
     def test_all_proven_and_faster(self):
         """Nothing is to be taken away: a level as far as the farthest pair, and no file."""
         four = str(HOSTS / "ok-4xpcie")
-        self.assertEqual(self.run_program("--host", four, "test", "--level", "quick")[0], 0)
+        self.measured(four, 0)
         code, out, _ = self.run_program("--host", four, "env", "--level", "quick")
         self.assertNotIn("export NCCL_P2P", out)
         code, out, _ = self.run_program("--host", four, "env", "--level", "quick", "--promote")
