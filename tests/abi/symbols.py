@@ -99,8 +99,7 @@ def check(options):
     if sonames != [SONAME]:
         problems.append("SONAME is %s, not %s" % (sonames, SONAME))
     if not options.sanitized:
-        # The loader is libc's own part; it is named where a variable is per thread.
-        needed = {name for name in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic) if not name.startswith("ld-linux")}
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
         problems += difference("NEEDED", needed, "the allowed list", NEEDED)
         for name in sorted(undefined_symbols(options.library) & FORBIDDEN):
             problems.append("%s: the library calls it" % name)

@@ -9,8 +9,9 @@ static int append(const char *text, size_t n, void *user)
 	return b->failed ? -1 : 0;
 }
 
-/* Per thread, as errno: the trees are made by many small functions, and each of their steps may fail. */
-static _Thread_local int lost;
+/* Per thread, as errno: the trees are made by many small functions, and each of their steps may fail. initial-exec: four bytes that
+ * are there when the thread starts; the general model calls the loader, which allocates at first use and aborts where it cannot. */
+static _Thread_local int lost __attribute__((tls_model("initial-exec")));
 
 void p2s_emit_append(json_t *list, json_t *value)
 {
