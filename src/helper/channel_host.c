@@ -1,5 +1,5 @@
-/* Filling and judging without kernels, for a driver that cannot compile them: this GPU's own copy engine carries its own memory to and
- * from pinned host memory, and the CPU makes and compares the words. Only ever the GPU's own memory: what a peer's window shows
+/* Filling and judging without kernels, for a driver that cannot compile them: this GPU's own copy engine carries its own memory
+ * to and from pinned host memory, and the CPU makes and compares the words. Only ever the GPU's own memory: what a peer's window shows
  * proves nothing. */
 #include "helper/channel.h"
 
@@ -61,7 +61,8 @@ static uint64_t expected(const struct p2s_op_request *q, uint64_t at)
 	return (p2s_word(q->seed, at / 8) & mask) | (p2s_word(q->seed2, at / 8) & ~mask);
 }
 
-static void compare(const unsigned char *from, uint64_t at, uint64_t n, const struct p2s_op_request *q, struct p2s_check_result *r)
+static void compare(const unsigned char *from, uint64_t at, uint64_t n, const struct p2s_op_request *q,
+					struct p2s_check_result *r)
 {
 	for (uint64_t i = 0; i < n; i += 8) {
 		uint64_t found;

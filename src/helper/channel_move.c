@@ -72,8 +72,8 @@ void p2s_op_fill(struct p2s_channel *c, struct p2s_call *call)
 }
 
 /* By the kernel. Returns 1 when *r holds what it found. */
-static int kernel_check(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, const struct p2s_buffer *b,
-						struct p2s_check_result *r)
+static int kernel_check(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q,
+						const struct p2s_buffer *b, struct p2s_check_result *r)
 {
 	const uint64_t res = c->scratch + P2S_SCRATCH_CHECK;
 	uint64_t in_end = q->in_off + q->in_len;

@@ -498,8 +498,9 @@ void p2s_setup_local(struct p2s_run *run)
 
 /* ---- mapping calls: no byte moves ---- */
 
-/* CUresults by which a driver says that it does not offer a mapping here: whoever asks gets the same answer and does without. Any
- * other error (no memory, a broken context, unknown) may be gone the next time, when a framework asks: then the mapping is untested. */
+/* CUresults by which a driver says that it does not offer a mapping here: whoever asks gets the same answer and does without.
+ * Any other error (no memory, a broken context, unknown) may be gone the next time, when a framework asks: then the mapping is
+ * untested. */
 static int says_no(int32_t cuda_error)
 {
 	static const int32_t codes[] = {1 /* INVALID_VALUE */,    101 /* INVALID_DEVICE */,          201 /* INVALID_CONTEXT */,

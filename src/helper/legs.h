@@ -60,7 +60,8 @@ static inline int p2s_engine_reads(enum p2s_engine e)
 
 static inline int p2s_lane_can(const struct p2s_lane *lane, enum p2s_engine by)
 {
-	return lane->kernels || by == P2S_BY_CE_WRITE || by == P2S_BY_CE_WRITE_PEER || by == P2S_BY_CE_READ || by == P2S_BY_CE_READ_PEER;
+	return lane->kernels || by == P2S_BY_CE_WRITE || by == P2S_BY_CE_WRITE_PEER || by == P2S_BY_CE_READ ||
+	       by == P2S_BY_CE_READ_PEER;
 }
 
 /* 1 if the mapping can be used a>b and both GPUs still take part. */
@@ -103,8 +104,8 @@ void p2s_trial_cover(struct p2s_trial *t, uint64_t off, uint64_t len);
  * destination keeps what the transfer before left there. */
 int p2s_step_transfer(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t in_off, uint64_t in_len,
                       int poison);
-/* Hands win_own of len bytes to the accessor, which maps it as win_acc. Returns NULL, or the channel that failed, with its answer.
- * legs_again.c. */
+/* Hands win_own of len bytes to the accessor, which maps it as win_acc. Returns NULL, or the channel that failed, with its
+ * answer. legs_again.c. */
 struct p2s_chan *p2s_lane_take(const struct p2s_lane *lane, uint64_t len, struct p2s_op_answer *answer);
 /* Frees or unmaps a buffer; a worker that is gone has none. */
 void p2s_chan_release(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf);

@@ -217,8 +217,8 @@ static int32_t first_leg(const struct p2s_lane *lane)
 	return lane->kernels ? P2PSAFE_LEG_SM_STORE : P2PSAFE_LEG_CE_WRITE;
 }
 
-/* One warp stores; without kernels the copy engine writes. look_around: also when the bytes arrived, memory that they were not meant
- * for is looked at. Returns 1 if clean. */
+/* One warp stores; without kernels the copy engine writes. look_around: also when the bytes arrived, memory that they were not
+ * meant for is looked at. Returns 1 if clean. */
 static int first_store(const struct p2s_lane *lane, int look_around)
 {
 	int copied = !lane->kernels;

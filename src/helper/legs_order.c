@@ -314,8 +314,8 @@ static void order_mapping(struct p2s_run *run, uint32_t a, uint32_t b, int m, un
 		if (may_go_on(run, a, b))
 			p2s_leg_atomics(run, src, dst, m, 64, 0);
 	}
-	/* Pull kernels poll through the window: only where posted messages came through. Both ways, unless asked to keep going or the
-	 * other way has no such mapping. */
+	/* Pull kernels poll through the window: only where posted messages came through. Both ways, unless asked to keep going or
+	 * the other way has no such mapping. */
 	posted = passed(run, a, b, m, P2PSAFE_LEG_MP_PUSH) & passed(run, a, b, m, P2PSAFE_LEG_SM_LOAD) & dirs;
 	if (posted != mapped(run, a, b, m) && !p2s_run_keeps_going(run))
 		posted = 0;

@@ -22,9 +22,9 @@ static void map_host(struct p2s_run *run, uint32_t g, int fd, uint64_t bytes)
 	d->host_mapped = p2s_chan_wait(run, &d->chan[P2S_CHAN_GPU], &answer, NULL) == P2S_RC_OK;
 }
 
-/* Each slice beside the GPU that it is numbered by, as the buffers of NCCL's shared memory are; pages stay where they are first
- * touched, so that is done here, before a worker pins all of them. A wish: on one node, or where the kernel forbids it, they lie
- * anywhere. */
+/* Each slice beside the GPU that it is numbered by, as the buffers of NCCL's shared memory are; pages stay where they are
+ * first touched, so that is done here, before a worker pins all of them. A wish: on one node, or where the kernel forbids it,
+ * they lie anywhere. */
 static void place(struct p2s_run *run)
 {
 	unsigned char *at;

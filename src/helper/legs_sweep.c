@@ -1,5 +1,5 @@
-/* Every address that idle GPUs can spare: all their free memory but a rest is held in blocks at once, so that no two of them are
- * one place. All blocks are written through the window before the first is looked at by its owner: an address bit that is lost
+/* Every address that idle GPUs can spare: all their free memory but a rest is held in blocks at once, so that no two of them
+ * are one place. All blocks are written through the window before the first is looked at by its owner: an address bit that is lost
  * anywhere shows bytes of another block. Then the accessor reads all of them. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static uint64_t free_now(struct p2s_run *run, uint32_t g)
 	return p2s_chan_call(run, &run->gpu[g].chan[P2S_CHAN_GPU], &req, &answer) == P2S_RC_OK ? answer.value : 0;
 }
 
-/* Why all memory of a GPU must not be taken: somebody may need it. NULL if nobody is there. What cannot be read is no "nobody". */
+/* Why all memory of a GPU must not be taken: somebody may need it. NULL if nobody is there; unread is no "nobody". */
 static const char *in_use(const struct p2s_run *run, uint32_t g)
 {
 	const struct p2s_device *d = &run->gpu[g];
@@ -263,8 +263,8 @@ static void sweep_way(struct p2s_run *run, uint32_t a, uint32_t b)
 	if (done[0] == 0)
 		p2s_trial_judged(&w.t, &none);
 	else if (!w.t.over && (done[0] < w.blocks || done[1] < w.blocks))
-		snprintf(w.t.out.note, sizeof w.t.out.note, "%u of %u blocks, %u by copies: no time or room for more", done[0], w.blocks,
-		         done[1]);
+		snprintf(w.t.out.note, sizeof w.t.out.note, "%u of %u blocks, %u by copies: no time or room for more", done[0],
+		         w.blocks, done[1]);
 	w.t.out.coverage_bytes = done[0] * sweep_of->block;
 	p2s_trial_end(&w.t);
 }

@@ -41,10 +41,11 @@ static int tear_run(struct p2s_both *x, int pull, uint32_t words, uint64_t off, 
 		writer->buf = pull ? x->lane[i].win_own : x->lane[i].win_acc;
 		reader->buf2 = pull ? x->lane[i].win_acc : x->lane[i].win_own;
 	}
-	/* The kernel counts words from off on: as off is a multiple of a power of two above all of them, this seed makes the fill agree. */
+	/* The kernel counts words from off on: as off is a multiple of a power of two above all of them, this seed makes the fill
+	 * agree. */
 	for (int i = 0; i < 2; i++)
-		if ((x->dirs & 1u << i) && !p2s_step_fill(&x->trial[i], x->lane[i].own, x->lane[i].win_own, off, ((uint64_t)words + 1) * 8,
-		                                          x->trial[i].poison ^ off / 8))
+		if ((x->dirs & 1u << i) && !p2s_step_fill(&x->trial[i], x->lane[i].own, x->lane[i].win_own, off,
+		                                          ((uint64_t)words + 1) * 8, x->trial[i].poison ^ off / 8))
 			return 0;
 	return p2s_both_run(x);
 }

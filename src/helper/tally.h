@@ -11,8 +11,8 @@ struct p2s_tally {
 	uint64_t coverage;
 };
 
-/* Takes in a result of the leg. again: of a repetition of the whole test, not of its first pass. Returns 1 when it changes what is
- * known: *leg is then what there is to tell, everything before included. */
+/* Takes in a result of the leg. again: of a repetition of the whole test, not of its first pass. Returns 1 when it changes what
+ * is known: *leg is then what there is to tell, everything before included. */
 int p2s_tally_add(struct p2s_tally *kept, struct p2s_lib_leg *leg, int again);
 
 #endif

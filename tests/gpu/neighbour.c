@@ -1,10 +1,10 @@
-/* Another program on a GPU that is being tested: holds most of its memory, or computes all the time. At its end it looks whether what
- * it had is still there and right: a test must do no harm to whoever else uses the GPU.
+/* Another program on a GPU that is being tested: holds most of its memory, or computes all the time. At its end it looks whether
+ * what it had is still there and right: a test must do no harm to whoever else uses the GPU.
  *
  * neighbour WORKER ADDRESS memory|compute PERCENT SECONDS [LIBRARY HOST]
  *
- * Says "ready" once it is at work, and ends after so many seconds or when its standard input ends. PERCENT: of the memory, held or
- * computed with. */
+ * Says "ready" once it is at work, and ends after so many seconds or when its standard input ends. PERCENT: of the memory, held
+ * or computed with. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdio.h>

@@ -30,8 +30,8 @@ static void thorough_host(struct made_host *h, const char *faults, const char *m
 		                       "\"name\": \"Simulated\", \"minor\": %u, \"memory_bytes\": 4294967296, "
 		                       "\"free_bytes\": 3221225472%s}",
 		                       i == 0 ? "" : ", ", i + 1, i + 1, i, i == 1 ? gpu : "");
-	snprintf(text + at, sizeof text - at, "], \"links\": {\"default\": {\"kind\": \"nvlink\", \"nvlinks\": 4}}, \"faults\": [%s]}",
-	         faults);
+	snprintf(text + at, sizeof text - at,
+	         "], \"links\": {\"default\": {\"kind\": \"nvlink\", \"nvlinks\": 4}}, \"faults\": [%s]}", faults);
 	host_write(h, "cuda.json", text);
 }
 
@@ -123,7 +123,8 @@ static void a_bad_place_far_away_is_met(void **state)
 		char fault[200];
 
 		snprintf(fault, sizeof fault,
-		         "{\"src\": \"0000:10:00.0\", \"op\": \"%s\", \"effect\": \"bit_flip\", \"from\": 201326592, \"to\": 201326720}", ops[i]);
+		         "{\"src\": \"0000:10:00.0\", \"op\": \"%s\", \"effect\": \"bit_flip\", \"from\": 201326592, "
+		         "\"to\": 201326720}", ops[i]);
 		play_thorough(fault, "", "", 0, P2PSAFE_FLAG_KEEP_GOING);
 		assert_int_equal(leg_is(0, 1, P2PSAFE_LEG_SWEEP, CUMEM, P2PSAFE_VERDICT_CORRUPT)->damage, P2PSAFE_DAMAGE_BIT_ERROR);
 		leg_is(1, 0, P2PSAFE_LEG_SWEEP, CUMEM, P2PSAFE_VERDICT_OK);
@@ -161,7 +162,7 @@ static int watch_progress(struct play *who, uint16_t id, const union p2s_lib_any
 	return 1;
 }
 
-/* Something that goes wrong once, in the second pass, and never again: each pass has one copy of this size over each mapping. */
+/* Something that goes wrong once, in the second pass, and never again: each pass has one copy of this size per mapping. */
 static void a_soak_finds_what_is_rare_and_keeps_it(void **state)
 {
 	const struct p2s_lib_leg *first;
@@ -201,8 +202,8 @@ static void a_soak_finds_what_is_rare_and_keeps_it(void **state)
 static void a_soak_of_nothing_ends(void **state)
 {
 	(void)state;
-	play_thorough("{\"op\": [\"ce_write\", \"ce_read\", \"sm_store\", \"sm_load\", \"flag\", \"atomic\"], \"effect\": \"drop\"}", "", "",
-	              3600000, 0);
+	play_thorough("{\"op\": [\"ce_write\", \"ce_read\", \"sm_store\", \"sm_load\", \"flag\", \"atomic\"], "
+	              "\"effect\": \"drop\"}", "", "", 3600000, 0);
 	leg_is(0, 1, P2PSAFE_LEG_SM_STORE, CUMEM, P2PSAFE_VERDICT_CORRUPT);
 	assert_true(p.seconds < 60);
 	play_free(&p);

@@ -223,7 +223,8 @@ static void without_a_compiler_only_own_memory_is_judged(void **state)
 	assert_int_equal(ASK(&d, 1, &a, .op = P2S_OP_CHECK, .buf = PEER(1), .len = MIB, .in_len = MIB, .seed = SEED), P2S_RC_OK);
 	assert_int_equal(a.bad_words, 0);
 	/* Everything wrong: counted to the last word. */
-	assert_int_equal(ASK(&d, 1, &a, .op = P2S_OP_CHECK, .buf = PEER(1), .len = MIB, .in_len = MIB, .seed = SEED ^ 1), P2S_RC_OK);
+	assert_int_equal(ASK(&d, 1, &a, .op = P2S_OP_CHECK, .buf = PEER(1), .len = MIB, .in_len = MIB, .seed = SEED ^ 1),
+					 P2S_RC_OK);
 	assert_int_equal(a.bad_words, MIB / 8);
 	assert_int_equal(a.first_bad, 0);
 	assert_int_equal(a.samples_len, P2S_SAMPLES * sizeof(struct p2s_sample));
@@ -263,7 +264,8 @@ static void local_memory_of(const char *gpu)
 						 P2S_RC_OK);
 		holds(&d, 0, BUF(2), 1008, 4992, SEED);
 		if (d.device[0].module) {
-			assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_LOAD, .buf = BUF(2), .buf2 = BUF(1), .off = 16384, .len = MIB, .mode = 2),
+			assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_LOAD, .buf = BUF(2), .buf2 = BUF(1), .off = 16384, .len = MIB,
+								 .mode = 2),
 							 P2S_RC_OK);
 			holds(&d, 0, BUF(2), 16384, MIB, POISON);
 		}
