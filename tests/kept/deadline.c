@@ -1,6 +1,6 @@
-/* A helper that goes wrong before any message of a run, in every way: the call returns by its deadline plus one second, with what was
- * learnt until then and the rest UNTESTED, and leaves nothing behind: no child that could be reaped, no process of the helper's, no
- * descriptor. (Memory: the same test in the build with sanitizers.) */
+/* A helper that goes wrong before any message of a run, in every way: the call returns by its deadline plus one second, with
+ * what was learnt until then and the rest UNTESTED, and leaves nothing behind: no child that could be reaped, no process of
+ * the helper's, no descriptor. (Memory: the same test in the build with sanitizers.) */
 #define _GNU_SOURCE
 #include "kept.h"
 
@@ -16,7 +16,8 @@
 #define DEADLINE_MS 250
 #define HEALTHY_MS 20000
 
-/* step: 1 tries every message, 5 every fifth; the first ten and the last three are tried always. waits: it lasts until the deadline. */
+/* step: 1 tries every message, 5 every fifth; the first ten and the last three are tried always. waits: it lasts until the
+ * deadline. */
 static const struct mode {
 	const char *name;
 	int step;
@@ -74,7 +75,8 @@ static int descriptors(void)
 	return n;
 }
 
-/* How long this process was kept from running, beside what it asked for: on an overloaded machine that is not the library's doing. */
+/* How long this process was kept from running, beside what it asked for: on an overloaded machine that is not the library's
+ * doing. */
 static volatile int watching;
 
 static void *starved(void *sum_ms)
@@ -134,7 +136,8 @@ static int one(const struct kept *k, const struct run *whole, int at, const stru
 	allowed = p2psafe_report_allows(report, P2PSAFE_CONSUMER_NCCL_P2P);
 	p2psafe_report_free(report);
 	p2psafe_context_free(ctx);
-	/* The margin that a run keeps of its second is a hundred milliseconds; starting and ending processes needs the machine, too. */
+	/* The margin that a run keeps of its second is a hundred milliseconds; starting and ending processes needs the machine,
+	 * too. */
 	if (took > o.deadline_ms + 1000 + 4 * starved_ms)
 		wrong = 11;
 	else if (seen > learnt && strcmp(mode->name, "deaf") != 0)

@@ -222,23 +222,23 @@ static void *real(const char *name)
 	return found;
 }
 
-#define WRAP(kind, type, name, parameters, arguments, failed, error)                                                                        \
-	type name parameters;                                                                                                                   \
-	type name parameters                                                                                                                    \
-	{                                                                                                                                       \
-		static type(*libc) parameters;                                                                                                      \
-		type result;                                                                                                                        \
-		int answer = now(kind, #name);                                                                                                      \
-                                                                                                                                            \
-		if (answer == 1) {                                                                                                                  \
-			errno = error;                                                                                                                  \
-			return failed;                                                                                                                  \
-		}                                                                                                                                   \
-		if (libc == NULL)                                                                                                                   \
-			*(void **)&libc = real(#name);                                                                                                  \
-		result = libc arguments;                                                                                                            \
-		after(answer);                                                                                                                      \
-		return result;                                                                                                                      \
+#define WRAP(kind, type, name, parameters, arguments, failed, error) \
+	type name parameters; \
+	type name parameters \
+	{ \
+		static type(*libc) parameters; \
+		type result; \
+		int answer = now(kind, #name); \
+ \
+		if (answer == 1) { \
+			errno = error; \
+			return failed; \
+		} \
+		if (libc == NULL) \
+			*(void **)&libc = real(#name); \
+		result = libc arguments; \
+		after(answer); \
+		return result; \
 	}
 
 WRAP(FAILING_FILES, ssize_t, read, (int fd, void *to, size_t size), (fd, to, size), -1, EIO)

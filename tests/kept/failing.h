@@ -1,5 +1,6 @@
-/* Calls into libc that fail when told to. A program that is linked with failing.c puts itself before libc: whatever the library (and jansson)
- * calls of these passes through here first. A place is a call with the way that led to it (return addresses). */
+/* Calls into libc that fail when told to. A program that is linked with failing.c puts itself before libc: whatever the
+ * library (and jansson) calls of these passes through here first. A place is a call with the way that led to it (return
+ * addresses). */
 #ifndef P2S_TESTS_FAILING_H
 #define P2S_TESTS_FAILING_H
 

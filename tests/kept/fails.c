@@ -1,6 +1,6 @@
-/* Every allocation, read, write, spawn, link and rename of a call fails once, at each place in turn: no crash, nothing lost, no partial
- * result called whole, and the record that it leaves is old, new or absent. Then the process is killed at each of these places, before and
- * after the call. */
+/* Every allocation, read, write, spawn, link and rename of a call fails once, at each place in turn: no crash, nothing lost,
+ * no partial result called whole, and the record that it leaves is old, new or absent. Then the process is killed at each of
+ * these places, before and after the call. */
 #define _GNU_SOURCE
 #include "kept.h"
 
@@ -198,8 +198,8 @@ static int run_all(const char *title, enum op op, int kinds, int good)
 			all_places(op, kinds, good);
 		}
 		assert_int_equal(waitpid(pid, &status, 0), pid);
-		/* jansson 2.14 does not check whether the buffer for a word or string of its parser could grow, and reads past its end: not
-		 * ours to repair, told in SECURITY.md. Nothing but a crash in that very place is let pass. */
+		/* jansson 2.14 does not check whether the buffer for a word or string of its parser could grow, and reads past its
+		 * end: not ours to repair, told in SECURITY.md. Nothing but a crash in that very place is let pass. */
 		if (!WIFSIGNALED(status) || !seen->in_parser || (kinds & ~FAILING_MEMORY))
 			break;
 		seen->crashed++;
@@ -244,9 +244,9 @@ static void processes(void **state)
 	run_all("processes, test", TEST, FAILING_REST, 1);
 }
 
-/* A kill at every place of a test that replaces a kept answer. The old record is of a bad machine: whatever is found afterwards
- * never allows. Then the other way round: the old record allows, and the new answer does not; once the new record is there whole
- * it counts, and never half of both. */
+/* A kill at every place of a test that replaces a kept answer. The old record is of a bad machine: whatever is found
+ * afterwards never allows. Then the other way round: the old record allows, and the new answer does not; once the new record
+ * is there whole it counts, and never half of both. */
 static void killed(int at_place, enum failing_mode how, int *last)
 {
 	int status;

@@ -1,6 +1,6 @@
-/* Callers in narrow, odd and hostile surroundings: few descriptors and processes, signals without end, a disk that is full or cannot be
- * written, no /proc, system calls that a filter denies, small stacks, many threads, forks. Always a report or a clean refusal; a
- * bad machine is never allowed; nothing of the caller's is changed or lost. */
+/* Callers in narrow, odd and hostile surroundings: few descriptors and processes, signals without end, a disk that is full or
+ * cannot be written, no /proc, system calls that a filter denies, small stacks, many threads, forks. Always a report or a
+ * clean refusal; a bad machine is never allowed; nothing of the caller's is changed or lost. */
 #define _GNU_SOURCE
 #include "kept.h"
 

@@ -1,6 +1,6 @@
-/* Unknown is unsafe: whatever a leg says that is not exactly OK, whatever is missing, whatever number nobody knows, no combination
- * of it yields a permission or a peer transport without every required leg proven. The right answer is worked out here a second time,
- * from a table of its own, and the library must neither allow more nor less. */
+/* Unknown is unsafe: whatever a leg says that is not exactly OK, whatever is missing, whatever number nobody knows, no
+ * combination of it yields a permission or a peer transport without every required leg proven. The right answer is worked out
+ * here a second time, from a table of its own, and the library must neither allow more nor less. */
 #include "unit.h"
 
 #include <limits.h>
@@ -317,7 +317,8 @@ static void paths_nobody_knows(void **state)
 	}
 }
 
-/* The way back is as much part of a pair; without an entry for it nothing is proven. Without any pair nothing is allowed at all. */
+/* The way back is as much part of a pair; without an entry for it nothing is proven. Without any pair nothing is allowed at
+ * all. */
 static void absent_pairs(void **state)
 {
 	struct world *w = *state;
