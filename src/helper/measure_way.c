@@ -5,7 +5,7 @@
 #include "helper/measure.h"
 
 #define COPY_NS UINT64_C(700000)    /* one transfer: long enough that its start and end do not count */
-#define SAMPLE_NS UINT64_C(8000000) /* one sample: its start and end, some 10 us, are an eighth of a percent */
+#define SAMPLE_NS UINT64_C(12000000) /* one sample: its start and end, some 10 us, are a thousandth of it */
 #define SAMPLES 3
 #define WARM 1
 #define ROUNDS_MOST 16

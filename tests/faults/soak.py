@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Healthy machines with random shapes, seeds and timings: no leg, pair or consumer may be anything but OK.
 
-usage: soak.py --program PATH [--runs N] [--max-gpus N] [--seed N] [--jobs N] [--seconds N] [--keep FILE]
+usage: soak.py --program PATH [--runs N] [--max-gpus N] [--seed N] [--jobs N] [--seconds N] [--measured PERCENT] [--keep FILE]
 
 Before a release: tests/faults/soak.py --program build/bin/p2psafe --runs 1000
 A failure prints the seed of its machine: --seed S --runs 1 makes the same machine again."""
@@ -18,7 +18,7 @@ import time
 import machine
 
 
-def healthy(seed, max_gpus):
+def healthy(seed, max_gpus, measured):
     """A machine in order and the options of its test."""
     r = random.Random(seed)
     gpus = r.choice([n for n in (2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 10, 12, 16) if n <= max_gpus])
@@ -40,8 +40,9 @@ def healthy(seed, max_gpus):
     for g in host["gpus"]:
         g["free_mib"] = r.choice([1, 2, 4, 20]) * 1024
         g["sm"] = r.choice([4, 16, 84, 132])
-    options = ["--level", r.choice(["quick", "quick", "standard"]), "--deadline", str(100 + 25 * gpus)]  # far more than it takes: CPUs may be few
-    if r.random() < 0.5:
+    # a deadline far beyond what it takes: CPUs may be few
+    options = ["--level", r.choice(["quick", "quick", "standard"]), "--deadline", str(100 + 25 * gpus)]
+    if r.random() * 100 >= measured:
         options.append("--no-measure")
     if r.random() < 0.2:
         options.append("--keep-going")
@@ -77,8 +78,8 @@ def wrong(run, gpus, native):
     return out
 
 
-def one(program, seed, max_gpus):
-    gpus, kind, host, options = healthy(seed, max_gpus)
+def one(program, seed, max_gpus, measured):
+    gpus, kind, host, options = healthy(seed, max_gpus, measured)
     native = host["links"]["default"].get("native_atomics", kind == "nvlink")
     run = machine.Run(program, host, options)
     return seed, gpus, kind, options, run, wrong(run, gpus, native)
@@ -92,6 +93,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the first machine; the next has the next")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0, help="start no more after so long")
+    parser.add_argument("--measured", type=int, default=50, help="percent of the runs that measure, too")
     parser.add_argument("--keep", type=pathlib.Path, help="reports of failures, one JSON per line")
     args = parser.parse_args()
     start, bad, done, shapes = time.monotonic(), 0, 0, collections.Counter()
@@ -100,7 +102,7 @@ def main():
     def guarded(seed):
         if args.seconds and time.monotonic() - start > args.seconds:
             return None
-        return one(args.program, seed, args.max_gpus)
+        return one(args.program, seed, args.max_gpus, args.measured)
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for result in pool.map(guarded, range(args.seed, args.seed + args.runs)):
