@@ -148,7 +148,7 @@ static void take_unit(struct gather *g, const char *address, const char *to)
 	*end = '\0';
 	if (strlen(last_part(link)) > 31 || strlen(last_part(end + 1)) > 31)
 		return;
-	snprintf(below, sizeof(below), "devices/platform/%s/iommu/%s", last_part(link), last_part(end + 1));
+	snprintf(below, sizeof(below), "devices/platform/%.31s/iommu/%.31s", last_part(link), last_part(end + 1));
 	link_up(g, to, "iommu", below);
 }
 
