@@ -27,8 +27,8 @@ run_in()
 	say "$1: $(grep -c '\*\*\*Skipped' "$1/tests.log" || true) tests skipped"
 }
 
-# Packages and the bench are those of the other build.
+# Left to the other build: packages, bench, examples, Python, and two long tests whose code others run here, too.
 say "tests of the sanitized build"
-run_in build-asan -LE '^(install|bench)$'
+run_in build-asan -LE '^(install|bench|examples|python)$' -E '^(gpu_twin_compare_simulated|plugin_ranks)$'
 say "tests of the gcc build"
 run_in build-gcc
