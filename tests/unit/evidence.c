@@ -431,6 +431,7 @@ static void names_are_left_out(void **state)
 	} cases[] = {
 		{"NVRM: GPU at PCI:0000:01:00: GPU-01234567-89ab-cdef-0123-456789abcdef", "NVRM: GPU at PCI:0000:01:00: GPU-*"},
 		{"MIG-01234567-89AB-CDEF-0123-456789ABCDEF x", "MIG-* x"},
+		{"uuid=GPU_01234567-89ab-cdef-0123-456789abcdef", "uuid=GPU_*"},
 		{"NVRM: GPU Board Serial Number: 1324220012345", "NVRM: GPU Board Serial Number: *"},
 		{"Release Build  (builder@somehost.example)  Fri", "Release Build  (*)  Fri"},
 		{"Xid (PCI:0000:cb:00): 109, pid=1797828, name=pt_main_thread, Ch 8", "Xid (PCI:0000:cb:00): 109, pid=*, name=*, Ch 8"},

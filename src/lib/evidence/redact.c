@@ -61,7 +61,7 @@ void p2s_log_redact(const char *text, char *out, size_t cap)
 	if (cap == 0)
 		return;
 	while (*p != '\0' && sink.left > 0) {
-		size_t n = isxdigit((unsigned char)*p) && is_word_start(text, p) ? uuid(p) : 0;
+		size_t n = p == text || !isalnum((unsigned char)p[-1]) ? uuid(p) : 0;
 		size_t i = 0;
 
 		if (n > 0) {
