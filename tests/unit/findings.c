@@ -685,6 +685,28 @@ static void a_fault_is_attributed(void **state)
 	assert_non_null(f);
 	assert_non_null(strstr(f->evidence[0].text, "byte 0x10000 of BAR 1 of 0000:02:00.0"));
 	assert_non_null(strstr(f->evidence[0].text, "during 0000:01:00.0>0000:02:00.0"));
+	f = find(&m, "IOMMU_TRANSLATED", HOST, HOST);
+	assert_non_null(strstr(f->evidence[0].text, "raw BAR address"));
+	p2s_model_free(&m);
+}
+
+/* Only an address of a peer's BAR shows that the driver handed it out raw. */
+static void a_fault_elsewhere_is_no_raw_address(void **state)
+{
+	struct p2s_model m;
+	const struct p2s_finding *f;
+
+	(void)state;
+	base(&m, 2);
+	translate(&m);
+	CORRUPT(&m);
+	logged(&m, P2S_LOG_AMD_FAULT, 0, "AMD-Vi: Event logged [IO_PAGE_FAULT]")->in_test = 1;
+	assert_int_equal(p2s_rules_find(&m), 1);
+	f = find(&m, "IOMMU_TRANSLATED", HOST, HOST);
+	assert_non_null(f);
+	assert_int_equal(f->confidence, P2PSAFE_CONFIDENCE_HIGH);
+	assert_null(strstr(f->evidence[0].text, "raw BAR"));
+	assert_non_null(strstr(f->evidence[0].text, "IO_PAGE_FAULT"));
 	p2s_model_free(&m);
 }
 
@@ -769,6 +791,7 @@ int main(void)
 		cmocka_unit_test(many_pairs_are_one_finding),
 		cmocka_unit_test(a_storm_in_the_log_is_cut),
 		cmocka_unit_test(a_fault_is_attributed),
+		cmocka_unit_test(a_fault_elsewhere_is_no_raw_address),
 		cmocka_unit_test(what_is_expected_of_translation),
 		cmocka_unit_test(a_log_read_in_part_is_told_as_such),
 		cmocka_unit_test(pairs_over_nvlink_meet_no_iommu),

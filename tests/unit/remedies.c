@@ -1,6 +1,7 @@
 /* remedies.def on the machines that it was written for. */
 #include "unit.h"
 
+#include "evidence/log.h"
 #include "rules/explain.h"
 #include "rules/rules.h"
 
@@ -198,8 +199,11 @@ static void honest_guest(void **state)
 	}
 	explain(&m);
 	is(&m, "T0", "applies");
-	is(&m, "V2", "applies");
 	is(&m, "V1", "applies");
+	is(&m, "V2", "applies");
+	snprintf(m.virtualization, sizeof m.virtualization, "vmware"); /* it has no such property */
+	explain(&m);
+	assert_null(remedy(&m, "V2"));
 	assert_null(remedy(&m, "V0"));
 	assert_null(remedy(&m, "B1"));
 	for (size_t i = 0; i < m.remedy_count; i++) {
@@ -321,9 +325,82 @@ static void remap_parameter(void **state)
 	m.facts.host.kernel_minor = 8;
 	explain(&m);
 	is(&m, "I7", "applies");
+	m.facts.host.sme = P2S_YES; /* what is mapped leads nowhere */
+	explain(&m);
+	is(&m, "I7", "no_effect");
+	m.facts.host.sme = P2S_NO;
+	m.facts.host.patched = P2S_YES; /* maps nothing on any kernel */
+	explain(&m);
+	is(&m, "I7", "no_effect");
+	m.facts.host.remap_peer_mmio = P2S_YES;
+	explain(&m);
+	is(&m, "I7", "already_on");
+	assert_non_null(strstr(remedy(&m, "I7")->why, "no effect"));
+	m.facts.host.patched = P2S_NO;
 	m.facts.host.remap_peer_mmio = P2S_UNREAD;
 	explain(&m);
 	assert_null(remedy(&m, "I7"));
+	p2s_model_free(&m);
+}
+
+/* A group's type can be written since 5.11, and not where the IOMMU runs with SNP support, even if KVM does not use it. */
+static void type_that_cannot_be_written(void **state)
+{
+	struct p2s_log_event *line = calloc(1, sizeof *line);
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	translated(&m);
+	m.facts.host.kernel_major = 5;
+	m.facts.host.kernel_minor = 4;
+	explain(&m);
+	is(&m, "I3", "no_effect");
+	is(&m, "I1", "applies");
+	m.facts.host.kernel_minor = 11;
+	explain(&m);
+	is(&m, "I3", "applies");
+	assert_non_null(line);
+	line->kind = P2S_LOG_SNP_ON;
+	line->gpu = line->owner = line->src = line->dst = -1;
+	free(m.facts.log);
+	m.facts.log = line;
+	m.facts.log_count = 1;
+	snprintf(m.facts.host.snp_source, sizeof m.facts.host.snp_source, "/sys/module/kvm_amd/parameters/sev_snp");
+	explain(&m);
+	is(&m, "I3", "forbidden");
+	is(&m, "I1", "applies");
+	p2s_model_free(&m);
+}
+
+/* Options are those of the IOMMU that is there: iommu= is none on Arm, and the CPU's name may be hidden. */
+static void options_of_this_machine(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	translated(&m);
+	m.facts.host.amd_cpu = P2S_UNREAD;
+	m.facts.host.iommu_driver = P2S_IOMMU_DRIVER_AMD;
+	explain(&m);
+	assert_non_null(strstr(remedy(&m, "I2")->what, "amd_iommu=off"));
+	assert_null(strstr(remedy(&m, "I1")->risk, "SNP"));
+	m.facts.host.snp = P2S_UNREAD; /* unread is not off */
+	explain(&m);
+	assert_non_null(strstr(remedy(&m, "I1")->risk, "SEV-SNP"));
+	assert_non_null(strstr(remedy(&m, "I2")->risk, "SEV-SNP"));
+	assert_non_null(strstr(remedy(&m, "I3")->risk, "SEV-SNP"));
+	m.facts.host.iommu_driver = P2S_IOMMU_DRIVER_SMMU;
+	m.facts.host.amd_cpu = P2S_NO;
+	m.facts.host.cmd_pt = P2S_YES;
+	snprintf(m.facts.host.cmd_words, sizeof m.facts.host.cmd_words, "iommu=pt");
+	explain(&m);
+	is(&m, "I1", "applies");
+	assert_non_null(strstr(remedy(&m, "I1")->what, "iommu.passthrough=1"));
+	snprintf(m.facts.host.cmd_words, sizeof m.facts.host.cmd_words, "iommu.passthrough=1");
+	explain(&m);
+	is(&m, "I1", "already_on");
 	p2s_model_free(&m);
 }
 
@@ -341,6 +418,8 @@ int main(void)
 		cmocka_unit_test(failed_start),
 		cmocka_unit_test(every_other_remedy),
 		cmocka_unit_test(remap_parameter),
+		cmocka_unit_test(type_that_cannot_be_written),
+		cmocka_unit_test(options_of_this_machine),
 	};
 
 	return cmocka_run_group_tests_name("remedies", tests, NULL, NULL);

@@ -135,36 +135,48 @@ static int32_t is_peer_fault(const struct p2s_model *m, const struct p2s_log_eve
 		   m->gpus[e->gpu].in_group && (e->in_test || (e->owner >= 0 && e->owner != e->gpu));
 }
 
+/* A peer fault of one GPU (-1: of any), one at a peer's address first: only that shows a raw bus address. */
+static const struct p2s_log_event *peer_fault(const struct p2s_model *m, int32_t gpu)
+{
+	const struct p2s_log_event *found = NULL;
+
+	for (size_t i = 0; i < m->facts.log_count; i++) {
+		const struct p2s_log_event *e = &m->facts.log[i];
+
+		if (!is_peer_fault(m, e) || (gpu >= 0 && e->gpu != gpu))
+			continue;
+		if (e->owner >= 0 && e->owner != e->gpu)
+			return e;
+		found = found != NULL ? found : e;
+	}
+	return found;
+}
+
+static void say_fault(const struct p2s_log_event *e, const char *raw, const char *other, struct p2s_claim *c)
+{
+	P2S_SAY(c->value[0], "%s", e->text);
+	P2S_SAY(c->value[1], "%s", e->owner >= 0 && e->owner != e->gpu ? raw : other);
+}
+
 int32_t p2s_find_translated_log(const struct p2s_about *a, struct p2s_claim *c)
 {
+	const struct p2s_log_event *e = peer_fault(a->m, -1);
 	struct domains d = look(a->m);
 
-	if (d.group < 2 || d.translated != d.group || (!d.bad && !d.untested))
+	if (d.group < 2 || d.translated != d.group || (!d.bad && !d.untested) || e == NULL)
 		return 0;
-	for (size_t i = 0; i < a->m->facts.log_count; i++) {
-		const struct p2s_log_event *e = &a->m->facts.log[i];
-
-		if (!is_peer_fault(a->m, e))
-			continue;
-		P2S_SAY(c->value[0], "%s", e->text);
-		return 1;
-	}
-	return 0;
+	say_fault(e, "the driver hands out raw BAR addresses", "did not know the address of a transfer", c);
+	return 1;
 }
 
 int32_t p2s_find_translated_gpu_log(const struct p2s_about *a, struct p2s_claim *c)
 {
-	if (!p2s_about_translated(&a->m->gpus[a->gpu]) || !mixed(a->m) || suffers(a->m, a->gpu) == 0)
-		return 0;
-	for (size_t i = 0; i < a->m->facts.log_count; i++) {
-		const struct p2s_log_event *e = &a->m->facts.log[i];
+	const struct p2s_log_event *e = peer_fault(a->m, a->gpu);
 
-		if (!is_peer_fault(a->m, e) || e->gpu != a->gpu)
-			continue;
-		P2S_SAY(c->value[0], "%s", e->text);
-		return 1;
-	}
-	return 0;
+	if (!p2s_about_translated(&a->m->gpus[a->gpu]) || !mixed(a->m) || suffers(a->m, a->gpu) == 0 || e == NULL)
+		return 0;
+	say_fault(e, "it used a raw BAR address", "it used one that the IOMMU does not know", c);
+	return 1;
 }
 
 int32_t p2s_find_translated_prior(const struct p2s_about *a, struct p2s_claim *c)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/log.h"
 #include "rules/about.h"
 #include "rules/explain.h"
 
@@ -10,7 +11,11 @@
 struct situation {
 	int32_t vetoed;
 	int32_t guest, confidential, snp, sme, vfio;
+	int32_t snp_iommu;  /* the IOMMU's own line about SNP, whether or not KVM uses it */
+	int32_t no_qemu;    /* a hypervisor that knows no cliques */
 	int32_t new_kernel; /* 6.12 or later */
+	int32_t fixed_type; /* before 5.11: the type of a group cannot be written */
+	int32_t patched;
 	int32_t pt_asked;
 	int32_t remap;  /* DmaRemapPeerMmio */
 	int32_t shared; /* two GPUs of the group hang below one bridge */
@@ -81,6 +86,32 @@ static int32_t boot_identity(const struct p2s_model *m)
 	return 0;
 }
 
+static int32_t logged(const struct p2s_model *m, int32_t kind)
+{
+	for (size_t i = 0; i < m->facts.log_count; i++)
+		if (m->facts.log[i].kind == kind)
+			return 1;
+	return 0;
+}
+
+/* Cliques are a property of QEMU's devices, which others have taken over; these have not. */
+static int32_t no_qemu(const struct p2s_model *m)
+{
+	static const char *const others[] = {"vmware", "microsoft", "xen", "oracle", "parallels", "bhyve", "apple"};
+
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+		if (strcmp(m->virtualization, others[i]) == 0)
+			return 1;
+	return 0;
+}
+
+/* Elsewhere than on x86 the kernel knows no iommu=. */
+static int32_t pt_asked(const struct p2s_host_facts *h)
+{
+	return h->cmd_pt == P2S_YES &&
+		   (h->iommu_driver != P2S_IOMMU_DRIVER_SMMU || strstr(h->cmd_words, "iommu.passthrough=") != NULL);
+}
+
 static struct situation look(const struct p2s_model *m)
 {
 	const struct p2s_host_facts *h = &m->facts.host;
@@ -90,8 +121,12 @@ static struct situation look(const struct p2s_model *m)
 		.snp = h->snp == P2S_YES || m->snp_host == 1,
 		.sme = h->sme == P2S_YES,
 		.vfio = h->vfio_gpus > 0,
+		.snp_iommu = logged(m, P2S_LOG_SNP_ON) && !logged(m, P2S_LOG_SNP_REFUSED),
+		.no_qemu = no_qemu(m),
 		.new_kernel = p2s_about_kernel_from(m, 6, 12) == 1,
-		.pt_asked = h->cmd_pt == P2S_YES,
+		.fixed_type = p2s_about_kernel_from(m, 5, 11) == 0,
+		.patched = h->patched == P2S_YES,
+		.pt_asked = pt_asked(h),
 		.remap = h->remap_peer_mmio,
 		.shared = any_shared(m),
 		.translated = found(m, "IOMMU_TRANSLATED"),
@@ -183,13 +218,17 @@ static void put_gpus(struct text *t, const struct p2s_model *m, const char *code
 
 static void put_word(struct text *t, const struct p2s_model *m, const struct situation *s, const char *word, size_t n)
 {
-	int32_t arm = m->facts.host.iommu_driver == P2S_IOMMU_DRIVER_SMMU;
+	const int32_t driver = m->facts.host.iommu_driver;
+	int32_t arm = driver == P2S_IOMMU_DRIVER_SMMU;
+	int32_t amd = driver == P2S_IOMMU_DRIVER_AMD || (driver != P2S_IOMMU_DRIVER_INTEL && m->facts.host.amd_cpu == P2S_YES);
 
 #define IS(name) (n == sizeof name - 1 && strncmp(word, name, n) == 0)
 	if (IS("pt"))
 		put(t, arm ? "iommu.passthrough=1" : "iommu=pt");
 	else if (IS("off"))
-		put(t, m->facts.host.amd_cpu == P2S_YES ? "amd_iommu=off" : arm ? "iommu.passthrough=1" : "intel_iommu=off");
+		put(t, amd ? "amd_iommu=off" : arm ? "iommu.passthrough=1" : "intel_iommu=off");
+	else if (IS("snp")) /* unread is not off */
+		put(t, m->facts.host.snp == P2S_UNREAD && amd ? "; SEV-SNP, if it is on (not readable here), ends" : "");
 	else if (IS("ports"))
 		put_bridges(t, m, "", ";", "");
 	else if (IS("config_acs")) /* from the right: SV, TB, RR, CR, UF, EC, DT */
