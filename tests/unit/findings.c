@@ -690,6 +690,27 @@ static void a_fault_is_attributed(void **state)
 	p2s_model_free(&m);
 }
 
+/* GPUs outside an IOMMU that is there: it is not off. */
+static void a_unit_that_is_there_is_not_off(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2);
+	m.iommu_state = P2PSAFE_IOMMU_NONE;
+	host(&m)->cmd_intel_on = P2S_YES;
+	assert_int_equal(p2s_rules_find(&m), 1);
+	assert_non_null(find(&m, "CMDLINE_MISMATCH", HOST, HOST));
+	p2s_model_free(&m);
+	base(&m, 2);
+	m.iommu_state = P2PSAFE_IOMMU_NONE;
+	host(&m)->cmd_intel_on = P2S_YES;
+	host(&m)->iommu_class_count = 1;
+	assert_int_equal(p2s_rules_find(&m), 1);
+	assert_null(find(&m, "CMDLINE_MISMATCH", HOST, HOST));
+	p2s_model_free(&m);
+}
+
 /* Only an address of a peer's BAR shows that the driver handed it out raw. */
 static void a_fault_elsewhere_is_no_raw_address(void **state)
 {
@@ -792,6 +813,7 @@ int main(void)
 		cmocka_unit_test(a_storm_in_the_log_is_cut),
 		cmocka_unit_test(a_fault_is_attributed),
 		cmocka_unit_test(a_fault_elsewhere_is_no_raw_address),
+		cmocka_unit_test(a_unit_that_is_there_is_not_off),
 		cmocka_unit_test(what_is_expected_of_translation),
 		cmocka_unit_test(a_log_read_in_part_is_told_as_such),
 		cmocka_unit_test(pairs_over_nvlink_meet_no_iommu),

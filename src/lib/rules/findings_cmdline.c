@@ -27,7 +27,8 @@ int32_t p2s_find_cmdline_mismatch(const struct p2s_about *a, struct p2s_claim *c
 	const struct p2s_model *m = a->m;
 	const struct p2s_host_facts *h = &m->facts.host;
 	int32_t translated = m->iommu_state == P2PSAFE_IOMMU_TRANSLATED;
-	int32_t none = m->iommu_state == P2PSAFE_IOMMU_NONE;
+	/* A unit is there: it is not off, these GPUs are outside it. */
+	int32_t none = m->iommu_state == P2PSAFE_IOMMU_NONE && h->iommu_class_count <= 0;
 
 	if (h->cmd_read != P2S_YES)
 		return 0;
