@@ -120,6 +120,20 @@ static void founding_host(void **state)
 	p2s_model_free(&m);
 }
 
+/* A bridge whose address ends another's (a VMD domain) is named, too. */
+static void every_bridge_is_named(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	translated(&m);
+	snprintf(m.gpus[0].facts.hops[0].address, sizeof m.gpus[0].facts.hops[0].address, "10000:60:03.1");
+	explain(&m);
+	assert_non_null(strstr(remedy(&m, "A1")->what, "pci=disable_acs_redir=10000:60:03.1;0000:60:03.1\""));
+	p2s_model_free(&m);
+}
+
 /* Translated and redirected, and nothing needs the translation: in the order of trying. */
 static void ordinary_translated_host(void **state)
 {
@@ -407,7 +421,7 @@ static void options_of_this_machine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(founding_host),
+		cmocka_unit_test(founding_host), cmocka_unit_test(every_bridge_is_named),
 		cmocka_unit_test(ordinary_translated_host),
 		cmocka_unit_test(unread_acs),
 		cmocka_unit_test(passthrough_is_asked_for_already),

@@ -178,8 +178,8 @@ static void put(struct text *t, const char *s)
 static void put_bridges(struct text *t, const struct p2s_model *m, const char *before, const char *between, const char *after)
 {
 	static const char lead[] = "configuration space of ";
-	char seen[2048] = "";
-	size_t used = 0;
+	char seen[2048] = " "; /* addresses between blanks: 0000:e1:00.0 is not in 10000:e1:00.0 */
+	size_t used = 1;
 
 	for (size_t i = 0; i < m->finding_count; i++) {
 		const struct p2s_finding *f = &m->findings[i];
@@ -187,12 +187,16 @@ static void put_bridges(struct text *t, const struct p2s_model *m, const char *b
 		for (size_t k = 0; k < f->evidence_count && strcmp(f->code, "ACS_REDIRECT") == 0; k++) {
 			const char *address = f->evidence[k].source + sizeof lead - 1;
 			char one[P2S_BDF_TEXT + 96];
+			char key[sizeof f->evidence[k].source + 2];
 
-			if (strncmp(f->evidence[k].source, lead, sizeof lead - 1) != 0 || strstr(seen, address) != NULL)
+			if (strncmp(f->evidence[k].source, lead, sizeof lead - 1) != 0)
+				continue;
+			snprintf(key, sizeof key, " %s ", address);
+			if (strstr(seen, key) != NULL)
 				continue;
 			if (used + strlen(address) + 2 >= sizeof seen)
 				return;
-			snprintf(one, sizeof one, "%s%s%.23s%s", used > 0 ? between : "", before, address, after);
+			snprintf(one, sizeof one, "%s%s%.23s%s", used > 1 ? between : "", before, address, after);
 			used += (size_t)snprintf(seen + used, sizeof seen - used, "%s ", address);
 			put(t, one);
 		}
