@@ -170,3 +170,19 @@ void drive_end(struct drive *d)
 	for (int i = 0; i < d->count; i++)
 		munmap(d->control[i], P2S_CTL_BYTES);
 }
+
+int drive_folder(char *folder, size_t cap)
+{
+	int n = snprintf(folder, cap, "/tmp/p2psafe-worker-XXXXXX");
+
+	return n > 0 && (size_t)n < cap && mkdtemp(folder) != NULL;
+}
+
+void drive_folder_end(const char *folder)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/cuda.json", folder);
+	unlink(path);
+	rmdir(folder);
+}

@@ -40,5 +40,8 @@ int drive_wait(struct drive *d, int ms);
 void drive_end(struct drive *d);
 /* A memfd of that size. */
 int drive_memfd(uint64_t bytes);
+/* A new folder for the cuda.json of a simulated host. Returns 1 on success. */
+int drive_folder(char *folder, size_t cap);
+void drive_folder_end(const char *folder);
 
 #endif

@@ -456,19 +456,13 @@ int main(int argc, char **argv)
 		cmocka_unit_test(through_host_memory),
 		cmocka_unit_test(bad_requests_touch_nothing),
 	};
-	char path[80];
 	int failed;
 
-	if (argc < 3)
+	if (argc < 3 || !drive_folder(folder, sizeof folder))
 		return 2;
 	program = argv[1];
 	library = argv[2];
-	snprintf(folder, sizeof folder, "/tmp/worker_measure.XXXXXX");
-	if (mkdtemp(folder) == NULL)
-		return 2;
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	snprintf(path, sizeof path, "%s/cuda.json", folder);
-	unlink(path);
-	rmdir(folder);
+	drive_folder_end(folder);
 	return failed;
 }

@@ -734,19 +734,13 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_end_of_the_socket_ends_it),
 		cmocka_unit_test(rubbish_ends_the_channel),
 	};
-	char path[80];
 	int failed;
 
-	if (argc < 3)
+	if (argc < 3 || !drive_folder(folder, sizeof folder))
 		return 2;
 	program = argv[1];
 	library = argv[2];
-	snprintf(folder, sizeof folder, "/tmp/worker_ops.XXXXXX");
-	if (mkdtemp(folder) == NULL)
-		return 2;
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	snprintf(path, sizeof path, "%s/cuda.json", folder);
-	unlink(path);
-	rmdir(folder);
+	drive_folder_end(folder);
 	return failed;
 }

@@ -63,18 +63,6 @@ static int legs_tested(const p2psafe_report *report)
 	return n;
 }
 
-static int descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (d != NULL && readdir(d) != NULL)
-		n++;
-	if (d != NULL)
-		closedir(d);
-	return n;
-}
-
 /* How long this process was kept from running, beside what it asked for: on an overloaded machine that is not the library's
  * doing. */
 static volatile int watching;
@@ -120,7 +108,7 @@ static int one(const struct kept *k, const struct run *whole, int at, const stru
 	o.flags = P2PSAFE_FLAG_NO_CACHE;
 	/* what does not wait must not be cut short on a busy machine */
 	o.deadline_ms = mode->waits ? DEADLINE_MS : HEALTHY_MS;
-	before = descriptors();
+	before = kept_descriptors();
 	watching = 1;
 	if (pthread_create(&watch, NULL, starved, &starved_ms) != 0)
 		return 9;
@@ -146,7 +134,7 @@ static int one(const struct kept *k, const struct run *whole, int at, const stru
 		wrong = 13; /* what was said before it died is lost */
 	else if (allowed && learnt < (int)(P2PSAFE_LEG_STALE * 3 * 2) && strcmp(mode->name, "deaf") != 0)
 		wrong = 14;
-	else if (descriptors() != before)
+	else if (kept_descriptors() != before)
 		wrong = 15;
 	/* Whatever the helper left in its process group was killed: reap what was given to us. A process that runs stays unreaped. */
 	for (int tries = 0; wrong == 0 && tries < 200; tries++) {

@@ -28,15 +28,6 @@ static struct {
 static struct kept *kept;
 static int first; /* place to start at, for a person who looks for the cause */
 
-static int descriptors(void)
-{
-	int n = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
 static int tested(const p2psafe_report *report)
 {
 	int n = 0;
@@ -157,7 +148,7 @@ static void all_places(enum op op, int kinds, int good)
 		prepare(op, good);
 		wrong = NULL;
 		live = failing_live();
-		fds = descriptors();
+		fds = kept_descriptors();
 		failing_set(FAILING_ONCE, kinds, i);
 		allowed = operate(op, &wrong);
 		seen->met += failing_met();
@@ -166,7 +157,7 @@ static void all_places(enum op op, int kinds, int good)
 			wrong = "allowed";
 		if (failing_live() != live)
 			wrong = "memory is lost";
-		if (descriptors() != fds)
+		if (kept_descriptors() != fds)
 			wrong = "a descriptor is lost";
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			wrong = "a child is left";

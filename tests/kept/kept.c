@@ -111,3 +111,12 @@ int kept_files(const struct kept *k, const char *suffix)
 		closedir(d);
 	return n;
 }
+
+int kept_descriptors(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}

@@ -48,5 +48,7 @@ struct answer kept_ask(kept_call call, const struct p2psafe_options *o);
 /* Number of files in the cache whose name ends so. */
 int kept_files(const struct kept *k, const char *suffix);
 uint64_t kept_now_ms(void);
+/* Open descriptors of this process, below 1024; needs neither /proc nor memory. */
+int kept_descriptors(void);
 
 #endif

@@ -146,18 +146,6 @@ static void odd_callers(void **state)
 	in_child(k, few_descriptors);
 }
 
-static int open_descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (d != NULL && readdir(d) != NULL)
-		n++;
-	if (d != NULL)
-		closedir(d);
-	return n;
-}
-
 static void nothing_of_the_caller_changes(void **state)
 {
 	struct kept *k = *state;
@@ -173,14 +161,14 @@ static void nothing_of_the_caller_changes(void **state)
 	kept_ask(p2psafe_decide, &o); /* what libraries open once is open now */
 	sigaction(SIGPIPE, NULL, &before);
 	assert_non_null(getcwd(cwd, sizeof cwd));
-	descriptors = open_descriptors();
+	descriptors = kept_descriptors();
 	for (int i = 0; i < 3; i++) {
 		kept_script(k, i == 0 ? "die" : i == 1 ? "worker\ncut" : "");
 		kept_ask(p2psafe_test, &o);
 		kept_ask(p2psafe_decide, &o);
 		kept_ask(p2psafe_probe, &o);
 	}
-	assert_int_equal(open_descriptors(), descriptors);
+	assert_int_equal(kept_descriptors(), descriptors);
 	sigaction(SIGPIPE, NULL, &after);
 	assert_ptr_equal(before.sa_handler, after.sa_handler);
 	sigprocmask(SIG_SETMASK, NULL, &mask);
