@@ -17,7 +17,9 @@
 #define LOOK_NS (5 * P2S_MS)  /* and how long before that, as a sleeping link takes its time to speed up */
 #define ROUNDS_MOST 64
 #define STAGED_NS (400 * P2S_MS)    /* all rows of one direction; what does not fit is no row */
-#define STAGED_PLAYED (4 * P2S_MIB) /* largest row of a simulated machine, whose host memory costs real time */
+#define STAGED_PLAYED (16 * P2S_MIB) /* largest row of a simulated machine, whose host memory costs real time, */
+#define STAGED_CROWDED (4 * P2S_MIB) /* and of one with more GPUs than */
+#define STAGED_GPUS 8
 #define STAGED_BOTH_ROW 13          /* 16 MiB */
 #define STAGED_BOTH_PLAYED 9        /* 1 MiB */
 
@@ -302,17 +304,20 @@ static struct p2s_crowd_item *side(struct p2s_measure *m, struct p2s_crowd *crow
 static void one_way(struct p2s_measure *m, struct stage *s, uint32_t count)
 {
 	static struct p2s_crowd crowd;
+	uint64_t cap = UINT64_MAX;
 
 	crowd.count = crowd.ready = 0;
 	if (count == 0 || !p2s_measure_may(m))
 		return;
+	if (m->played)
+		cap = m->n > STAGED_GPUS ? STAGED_CROWDED : STAGED_PLAYED;
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t mine, theirs, most;
 
 		memory_of(&m->run->gpu[s[i].src], s[i].src, &mine);
 		memory_of(&m->run->gpu[s[i].dst], s[i].dst, &theirs);
 		most = mine < theirs ? mine : theirs;
-		most = m->played && most > STAGED_PLAYED ? STAGED_PLAYED : most;
+		most = most < cap ? most : cap;
 		s[i].send = side(m, &crowd, s[i].src);
 		s[i].receive = side(m, &crowd, s[i].dst);
 		s[i].send->req.buf2 = s[i].receive->req.buf3 = P2S_BUF(s[i].src, P2S_B_RING);

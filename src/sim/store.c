@@ -16,14 +16,35 @@ static uint64_t piece_word(uint32_t kind, uint64_t seed, uint64_t base, uint64_t
 	return kind == SIM_CHUNK_PATTERN ? p2s_word(seed, base + i) : seed;
 }
 
+/* Whole words from the i-th on, the bulk of all that host memory ever sees: the kind is asked once. */
+static void formula_words(uint32_t kind, uint64_t seed, uint64_t base, uint64_t i, unsigned char *out, uint64_t words)
+{
+	uint64_t word;
+
+	if (kind == SIM_CHUNK_PATTERN) {
+		for (; words; words--, i++, out += 8) {
+			word = p2s_word(seed, base + i);
+			memcpy(out, &word, 8);
+		}
+	} else {
+		for (; words; words--, out += 8)
+			memcpy(out, &seed, 8);
+	}
+}
+
 static void formula_bytes(uint32_t kind, uint64_t seed, uint64_t base, uint64_t at, unsigned char *out, uint64_t len)
 {
 	while (len) {
-		uint64_t word = piece_word(kind, seed, base, at / 8), skip = at % 8, n = 8 - skip;
+		uint64_t word, skip = at % 8, n = 8 - skip;
 
-		if (n > len)
-			n = len;
-		memcpy(out, (unsigned char *)&word + skip, n);
+		if (!skip && len >= 8) {
+			n = len - len % 8;
+			formula_words(kind, seed, base, at / 8, out, n / 8);
+		} else {
+			n = n < len ? n : len;
+			word = piece_word(kind, seed, base, at / 8);
+			memcpy(out, (unsigned char *)&word + skip, n);
+		}
 		out += n;
 		at += n;
 		len -= n;

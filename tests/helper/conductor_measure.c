@@ -85,7 +85,7 @@ static void every_number_of_a_healthy_pair(void **state)
 			/* The staged path: both halves take turns for what is one chunk, and overlap for more. */
 			rate = play_measure(&p, a, b, P2S_MEASURE_STAGED, bytes);
 			ns = play_measure(&p, a, b, P2S_MEASURE_STAGED_NS, bytes);
-			assert_true(bytes <= 4 << 20 ? rate != 0 && rate <= 12 * GB && ns >= 28000 : rate == 0 && ns == 0);
+			assert_true(bytes <= 16 << 20 ? rate != 0 && rate <= 12 * GB && ns >= 28000 : rate == 0 && ns == 0);
 		}
 		assert_true(got(a, b, P2S_MEASURE_STAGED) > 9 * GB);
 		assert_int_equal(got(a, b, P2S_MEASURE_STAGED_NS), play_measure(&p, a, b, P2S_MEASURE_STAGED_NS, 4096));
