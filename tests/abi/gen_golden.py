@@ -1,9 +1,10 @@
-"""Writes a C program that prints every constant and the layout of every struct of the public header.
+"""Writes a C program that prints every constant and the layout of every struct of the public header, or of another.
 
-usage: gen_golden.py OUT.c
+usage: gen_golden.py OUT.c [HEADER]
 """
 
 import sys
+from pathlib import Path
 
 import header
 
@@ -19,6 +20,8 @@ PRELUDE = """/* Generated from include/p2psafe/p2psafe.h by tests/abi/gen_golden
 
 
 def main():
+    if len(sys.argv) > 2:
+        header.HEADER = Path(sys.argv[2])
     lines = [PRELUDE, "static void constants(void)", "{"]
     for name in header.constants():
         lines.append('\tprintf("%s %%" PRId64 "\\n", (int64_t)(%s));' % (name, name))

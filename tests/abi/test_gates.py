@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 import abidiff
+import baseline
 import golden
 import header
 import symbols
@@ -181,6 +182,35 @@ class Golden(unittest.TestCase):
     def test_a_name_twice(self):
         with self.assertRaises(SystemExit):
             golden.parse("A 1\nA 2\n")
+
+
+class Baseline(unittest.TestCase):
+    FIRST = {
+        "functions": {"p2psafe_a": ("int32_t", "int32_t number, const char *text"), "p2psafe_b": ("void", "void")},
+        "structs": {"p2psafe_bdf": ["domain"], "p2psafe_s": ["size"]},
+        "opaque": ["p2psafe_o"],
+    }
+    CONSUMER = "p2psafe_o *o; struct p2psafe_s s; p2psafe_a(1, 0); p2psafe_b(); /* p2psafe_new */"
+
+    def changed(self, **functions):
+        return baseline.problems(self.FIRST["functions"], dict(self.FIRST["functions"], **functions))
+
+    def test_the_same_and_another_name_of_a_parameter(self):
+        self.assertEqual(self.changed(p2psafe_new=("void", "void")), [])
+        self.assertEqual(self.changed(p2psafe_a=("int32_t", "int32_t count, const char *text")), [])
+
+    def test_a_function_that_went_or_changed(self):
+        first = self.FIRST["functions"]
+        self.assertEqual(baseline.problems(first, {"p2psafe_a": first["p2psafe_a"]}), ["p2psafe_b is gone"])
+        self.assertEqual(len(self.changed(p2psafe_a=("int32_t", "int64_t number, const char *text"))), 1)
+        self.assertEqual(len(self.changed(p2psafe_a=("int32_t", "int32_t number"))), 1)
+        self.assertEqual(len(self.changed(p2psafe_b=("int32_t", "void"))), 1)
+
+    def test_a_consumer_that_leaves_out_or_knows_too_much(self):
+        self.assertEqual(baseline.unused(self.CONSUMER, self.FIRST), [])
+        for missing in ("p2psafe_a", "p2psafe_b", "p2psafe_s"):
+            self.assertEqual(len(baseline.unused(self.CONSUMER.replace(missing, "x"), self.FIRST)), 1, missing)
+        self.assertEqual(len(baseline.unused(self.CONSUMER + "p2psafe_new();", self.FIRST)), 1)
 
 
 if __name__ == "__main__":
