@@ -126,6 +126,7 @@ static void look_at_host(struct p2s_run *run)
 	if (slash != NULL)
 		*slash = '\0';
 	run->simulated = run->ask.host_dir[0] != '\0' || run->ask.cuda_library[0] != '\0';
+	run->eager = run->ask.host_dir[0] == '\0' && sysconf(_SC_NPROCESSORS_ONLN) >= P2S_EAGER_CPUS;
 	run->has_cuda = 1;
 	if (run->ask.host_dir[0] == '\0')
 		return;

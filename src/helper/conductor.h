@@ -131,6 +131,7 @@ struct p2s_run {
 	struct p2s_way *way; /* n * n, [src * n + dst] */
 	uint32_t tested[P2S_MAX_GPUS];
 	uint32_t tested_count;
+	int eager; /* CPUs to spare for looking instead of sleeping */
 	int simulated;
 	int sim_fd;
 	int kmsg_fd; /* simulated: what the kernel logs during the test; workers append to it */

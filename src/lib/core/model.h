@@ -27,6 +27,7 @@ struct p2s_gpu {
 	char domain_type[24]; /* of its IOMMU group, as the kernel prints it; "" unknown */
 	char error[160];      /* why state is failed, busy or risky */
 	int32_t ordinal;      /* -1 unknown or masked */
+	int32_t driver_order; /* CUDA ordinal where nobody asks for an order or a mask, as the driver told a worker; -1 unknown */
 	int32_t minor;        /* of /dev/nvidia<minor>; -1 unknown */
 	int32_t ours;
 	int32_t state;
@@ -61,6 +62,7 @@ struct p2s_leg {
 	uint64_t coverage_bytes;
 	uint64_t coverage_of_bytes;
 	uint64_t max_handle_bytes;
+	uint64_t verified_bytes_per_s; /* poison, transfer and check of a whole large buffer; 0 none was large enough */
 	uint64_t offset; /* byte offset in the handle of the first bad word */
 	uint64_t expected;
 	uint64_t found;
@@ -232,7 +234,7 @@ struct p2s_model {
 /* model.c: allocation only. All return 1, or 0 when out of memory (the model stays valid). */
 void p2s_model_init(struct p2s_model *m);
 void p2s_model_free(struct p2s_model *m);
-/* Appends a zeroed GPU (ordinal, minor and numa_node -1); NULL when out of memory or at P2S_MAX_GPUS. */
+/* Appends a zeroed GPU (ordinal, driver_order, minor and numa_node -1); NULL when out of memory or at P2S_MAX_GPUS. */
 struct p2s_gpu *p2s_model_add_gpu(struct p2s_model *m);
 /* The pair src>dst, NULL if there is none. */
 struct p2s_pair *p2s_model_pair(struct p2s_model *m, int32_t src, int32_t dst);

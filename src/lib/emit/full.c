@@ -30,10 +30,11 @@ static void add_leg(struct p2s_buf *b, const struct p2s_pair *p, const struct p2
 {
 	p2s_buf_printf(b,
 				   "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-				   ",%" PRIu64 ",%" PRIu64 ",%" PRIu64,
+				   ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64,
 				   LEG, (int)p->src, (int)p->dst, (int)l->leg, (int)l->mapping, (int)l->initiator, (int)l->verdict,
 				   (int)l->damage, (int)l->cuda_error, l->has_detail != 0, l->bytes, l->rounds, l->error_bound_ppb,
-				   l->coverage_bytes, l->coverage_of_bytes, l->max_handle_bytes, l->offset, l->expected, l->found);
+				   l->coverage_bytes, l->coverage_of_bytes, l->max_handle_bytes, l->offset, l->expected, l->found,
+				   l->verified_bytes_per_s);
 	add_note(b, l->note);
 }
 
@@ -152,6 +153,7 @@ static int32_t take_leg(const struct p2s_model *m, struct p2s_pair *p, const uin
 	l->offset = v[15];
 	l->expected = v[16];
 	l->found = v[17];
+	l->verified_bytes_per_s = v[18];
 	if (note_length >= sizeof l->note)
 		note_length = sizeof l->note - 1;
 	memcpy(l->note, note, note_length);
@@ -177,7 +179,7 @@ static int32_t take_size(struct p2s_size_row **rows, size_t *count, const uint64
 static int32_t take(struct p2s_model *m, size_t *hint, const char *at, const char *end)
 {
 	uint64_t tag;
-	uint64_t v[LEG_NUMBERS];
+	uint64_t v[LEG_NUMBERS + 1] = {0};
 	struct p2s_pair *p;
 	struct p2s_staged *s;
 
@@ -189,6 +191,9 @@ static int32_t take(struct p2s_model *m, size_t *hint, const char *at, const cha
 		return -1;
 	if (tag == LEG) {
 		at = read_numbers(at, end, v, LEG_NUMBERS);
+		/* The rate, which earlier versions did not tell. */
+		if (at != NULL && end - at > 1 && at[0] == ',' && at[1] != '"')
+			at = read_numbers(at + 1, end, v + LEG_NUMBERS, 1);
 		if (at == NULL || end - at < 3 || at[0] != ',' || at[1] != '"' || end[-1] != '"' ||
 			memchr(at + 2, '"', (size_t)(end - at - 3)) != NULL)
 			return -1;

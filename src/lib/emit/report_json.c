@@ -169,12 +169,13 @@ static json_t *leg(const struct p2s_model *m, const struct p2s_leg *l)
 											   "found", hex(l->found))
 								   : json_null();
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "leg", word(P2S_GROUP_LEG, l->leg),
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "leg", word(P2S_GROUP_LEG, l->leg),
 					 "mapping", word(P2S_GROUP_MAPPING, l->mapping), "initiator", address(m, l->initiator), "verdict",
 					 word(P2S_GROUP_VERDICT, l->verdict), "damage", word(P2S_GROUP_DAMAGE, l->damage), "bytes",
 					 (json_int_t)l->bytes, "rounds", (json_int_t)l->rounds, "error_bound", number_or_null(l->error_bound_ppb),
 					 "coverage", coverage, "detail", detail, "cuda_error",
-					 l->cuda_error != 0 ? json_integer(l->cuda_error) : json_null(), "note", TEXT(l->note));
+					 l->cuda_error != 0 ? json_integer(l->cuda_error) : json_null(), "note", TEXT(l->note),
+					 "verified_bytes_per_s", number_or_null(l->verified_bytes_per_s));
 }
 
 static json_t *pair(const struct p2s_model *m, const struct p2s_pair *p)

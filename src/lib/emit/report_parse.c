@@ -133,6 +133,7 @@ static int32_t read_leg(const json_t *o, const struct p2s_model *m, struct p2s_p
 	l->coverage_bytes = number(coverage, "bytes");
 	l->coverage_of_bytes = number(coverage, "of_bytes");
 	l->max_handle_bytes = number(coverage, "max_handle");
+	l->verified_bytes_per_s = number(o, "verified_bytes_per_s");
 	l->has_detail = json_is_object(detail);
 	if (l->has_detail) {
 		l->offset = number(detail, "offset");

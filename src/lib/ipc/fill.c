@@ -26,6 +26,8 @@ int32_t p2s_fill_gpu(struct p2s_model *m, const struct p2s_lib_gpu_out *in)
 		g->state = in->state;
 	if (in->ordinal >= 0)
 		g->ordinal = in->ordinal;
+	if (in->driver_order >= 0)
+		g->driver_order = in->driver_order;
 	if (in->minor >= 0)
 		g->minor = in->minor;
 	if (in->cc_major > 0) {
@@ -105,6 +107,7 @@ int32_t p2s_fill_leg(struct p2s_model *m, const struct p2s_lib_leg *in)
 	l->coverage_bytes = in->coverage_bytes;
 	l->coverage_of_bytes = in->coverage_of_bytes;
 	l->max_handle_bytes = in->max_handle_bytes;
+	l->verified_bytes_per_s = in->verified_bytes_per_s;
 	l->offset = in->offset;
 	l->expected = in->expected;
 	l->found = in->found;

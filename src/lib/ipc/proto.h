@@ -4,7 +4,7 @@
 
 #include "ipc/codec.h"
 
-#define P2S_PROTOCOL 4
+#define P2S_PROTOCOL 5
 #define P2S_VERSION_TEXT "1.0.0"
 
 enum {
