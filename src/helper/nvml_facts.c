@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
@@ -89,7 +90,8 @@ static void tell(const struct table *t, uint32_t g, int32_t which, int64_t value
 
 enum owner { OWNER_US, OWNER_CALLER, OWNER_NOBODY, OWNER_OTHER };
 
-/* A process that this namespace does not show may be anybody's, and is no proof that it is another user's. */
+/* A process that this namespace does not show may be anybody's, and is no proof that it is another user's. NVML may call it 0,
+ * which getpgid() would take for us. */
 static enum owner owner_of(const struct table *t, unsigned pid)
 {
 	char path[64];
@@ -97,6 +99,8 @@ static enum owner owner_of(const struct table *t, unsigned pid)
 	const char *at;
 	unsigned real, effective;
 
+	if (pid == 0 || pid > INT_MAX)
+		return OWNER_NOBODY;
 	if (!t->root.simulated && getpgid((pid_t)pid) == getpgrp())
 		return OWNER_US;
 	snprintf(path, sizeof path, "/proc/%u/status", pid);

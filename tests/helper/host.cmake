@@ -12,6 +12,13 @@ target_include_directories(host_aer PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit ${P
 target_link_libraries(host_aer PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
 add_test(NAME host_aer COMMAND host_aer)
 
+# Whose the processes on a GPU are. The library is this program: it exports what is asked for.
+add_executable(host_nvml host_nvml.c ${PROJECT_SOURCE_DIR}/src/helper/nvml_facts.c $<TARGET_OBJECTS:p2psafe_core>)
+set_target_properties(host_nvml PROPERTIES ENABLE_EXPORTS ON)
+target_include_directories(host_nvml PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib)
+target_link_libraries(host_nvml PRIVATE p2psafe_warnings PkgConfig::CMOCKA PkgConfig::JANSSON)
+add_test(NAME host_nvml COMMAND host_nvml)
+
 # What NVML says before the first byte decides who takes part.
 add_executable(conductor_facts conductor_facts.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
 target_include_directories(conductor_facts PRIVATE

@@ -1,0 +1,153 @@
+/* Whose the processes on a GPU are, on this machine, by an NVML of our own: its functions are those of this program. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/facts.h"
+#include "helper/nvml_facts.h"
+#include "ipc/proto.h"
+
+struct process { /* nvmlProcessInfo_t */
+	unsigned pid;
+	unsigned long long used_bytes;
+	unsigned gpu_instance;
+	unsigned compute_instance;
+};
+
+static unsigned pids[8];
+static unsigned pid_count;
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *list);
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *list)
+{
+	(void)device;
+	assert_true(*count >= pid_count);
+	memset(list, 0, pid_count * sizeof *list);
+	for (unsigned i = 0; i < pid_count; i++)
+		list[i].pid = pids[i];
+	*count = pid_count;
+	return 0;
+}
+
+/* Asks, and returns fact `which` of the GPU. */
+static int64_t ask(int32_t which)
+{
+	static int device;
+	struct p2s_nvml_ask a = {.host_dir = "", .n = 1, .device = {&device}};
+	int64_t value = P2S_UNREAD;
+	int sock[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
+	a.library = dlopen(NULL, RTLD_NOW);
+	assert_non_null(a.library);
+	a.sock = sock[0];
+	p2s_nvml_facts(&a);
+	close(sock[0]);
+	for (;;) {
+		union p2s_lib_any any;
+		uint16_t id = 0;
+
+		if (p2s_codec_recv(sock[1], &p2s_lib_table, &id, &any, sizeof any, NULL, p2s_now_ns() + UINT64_C(5000000000)) != P2S_IO_OK)
+			break;
+		if (id == p2s_id_lib_gpu_fact && any.gpu_fact.which == which)
+			value = (int64_t)any.gpu_fact.value;
+	}
+	close(sock[1]);
+	dlclose(a.library);
+	return value;
+}
+
+static void expect(unsigned pid, int64_t busy, int64_t other)
+{
+	pids[0] = pid;
+	pid_count = 1;
+	assert_int_equal(ask(P2S_GPU_FACT_BUSY_PROCESS), busy);
+	assert_int_equal(ask(P2S_GPU_FACT_OTHER_PROCESS), other);
+}
+
+static void nobody_is_there(void **state)
+{
+	(void)state;
+	pid_count = 0;
+	assert_int_equal(ask(P2S_GPU_FACT_BUSY_PROCESS), P2S_NO);
+	assert_int_equal(ask(P2S_GPU_FACT_OTHER_PROCESS), P2S_NO);
+}
+
+/* The test's own processes are no reason for anything. */
+static void our_own_do_not_count(void **state)
+{
+	(void)state;
+	expect((unsigned)getpid(), P2S_NO, P2S_NO);
+}
+
+/* What stands for a process that this namespace does not show: it is somebody's, nobody knows whose. */
+static void a_pid_that_cannot_be_resolved_is_busy(void **state)
+{
+	static const unsigned unknown[] = {0, INT_MAX, UINT_MAX, (unsigned)INT_MAX + 1};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
+		expect(unknown[i], P2S_YES, P2S_NO);
+}
+
+/* Of the same user, but no part of the test. */
+static void the_callers_other_programs_are_busy(void **state)
+{
+	int ready[2];
+	char byte;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		setpgid(0, 0);
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	expect((unsigned)child, P2S_YES, P2S_NO);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* One of ours hides none of the others. */
+static void all_are_looked_at(void **state)
+{
+	(void)state;
+	pids[0] = (unsigned)getpid();
+	pids[1] = 0;
+	pid_count = 2;
+	assert_int_equal(ask(P2S_GPU_FACT_BUSY_PROCESS), P2S_YES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nobody_is_there),
+		cmocka_unit_test(our_own_do_not_count),
+		cmocka_unit_test(a_pid_that_cannot_be_resolved_is_busy),
+		cmocka_unit_test(the_callers_other_programs_are_busy),
+		cmocka_unit_test(all_are_looked_at),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
