@@ -64,7 +64,7 @@ void p2s_link_fact(struct p2s_run *run, const char *code, int32_t severity, int3
 void p2s_link_gpu(struct p2s_run *run, uint32_t gpu)
 {
 	struct p2s_device *d = &run->gpu[gpu];
-	struct p2s_lib_gpu_out out = {.index = gpu, .ordinal = -1, .minor = -1};
+	struct p2s_lib_gpu_out out = {.index = gpu, .ordinal = -1, .driver_order = -1, .minor = -1};
 	const struct p2s_op_device *info = &d->info[P2S_CHAN_GPU];
 
 	pthread_mutex_lock(&run->table_lock);
@@ -83,6 +83,8 @@ void p2s_link_gpu(struct p2s_run *run, uint32_t gpu)
 		snprintf(out.uuid, sizeof out.uuid, "%s", info->uuid);
 		snprintf(out.name, sizeof out.name, "%s", info->name);
 	}
+	if (d->inited[P2S_CHAN_PEER])
+		out.driver_order = d->info[P2S_CHAN_PEER].ordinal;
 	pthread_mutex_unlock(&run->table_lock);
 	p2s_link_send(run, p2s_id_lib_gpu_out, &out, -1);
 }

@@ -67,15 +67,17 @@ static int jit_folder(char *out, size_t cap)
 }
 
 /* Built, not inherited: a mask, an injected library or a debugger switch of the caller must not change the test. The
- * library path is kept, for the workers must load the driver that the caller loads. */
-static void build_env(const struct p2s_run *run, struct environment *e)
+ * library path is kept, for the workers must load the driver that the caller loads. pci_order 0: the driver numbers GPUs as it
+ * does for programs that ask for no order; workers find theirs by address. */
+static void build_env(const struct p2s_run *run, int pci_order, struct environment *e)
 {
 	const char *libraries = secure_getenv("LD_LIBRARY_PATH");
 	char folder[600];
 	char number[16];
 
 	memset(e, 0, sizeof *e);
-	add_env(e, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+	if (pci_order)
+		add_env(e, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
 	add_env(e, "CUDA_MODULE_LOADING", "EAGER");
 	if (run->ask.host_dir[0] != '\0') {
 		add_env(e, "P2PSAFE_SIM_HOST", run->ask.host_dir);
@@ -215,13 +217,14 @@ int p2s_workers_start(struct p2s_run *run)
 
 	if (run->ask.host_dir[0] != '\0' && run->sim_fd < 0)
 		return 0;
-	build_env(run, &env);
+	build_env(run, 1, &env);
 	for (uint32_t i = 0; i < run->tested_count; i++) {
 		uint32_t g = run->tested[i];
 
 		snprintf(role, sizeof role, "gpu %s", run->gpu[g].address);
 		start_group(run, role, &env, P2S_CHAN_GPU, &g, 1);
 	}
+	build_env(run, 0, &env); /* the one process that has all of them tells the driver's own order */
 	start_group(run, "peer", &env, P2S_CHAN_PEER, run->tested, run->tested_count);
 	return 1;
 }
@@ -331,7 +334,7 @@ static void start_side(struct p2s_run *run, int which, const char *role, const c
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		return;
 	side->sock = pair[0];
-	build_env(run, &env);
+	build_env(run, 1, &env);
 	side->proc = start(run, role, args, &env, &pair[1], 1);
 	if (side->proc == NULL)
 		return;

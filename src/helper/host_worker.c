@@ -117,7 +117,7 @@ static void send_config(const struct p2s_host_state *h, uint32_t g)
 
 static void send_gpu(const struct p2s_host_state *h, uint32_t g)
 {
-	struct p2s_lib_gpu_out out = {.index = g, .ordinal = -1, .minor = h->gpu[g].minor};
+	struct p2s_lib_gpu_out out = {.index = g, .ordinal = -1, .driver_order = -1, .minor = h->gpu[g].minor};
 
 	snprintf(out.name, sizeof out.name, "%s", h->gpu[g].name);
 	(void)p2s_codec_send(h->sock, &p2s_lib_table, p2s_id_lib_gpu_out, &out, -1, soon());

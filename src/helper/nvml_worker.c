@@ -90,7 +90,7 @@ static int load(struct nvml *v, const char *library)
 
 static void ask_gpu(struct nvml *v, uint32_t g)
 {
-	struct p2s_lib_gpu_out out = {.index = g, .ordinal = -1, .minor = -1};
+	struct p2s_lib_gpu_out out = {.index = g, .ordinal = -1, .driver_order = -1, .minor = -1};
 	unsigned minor;
 
 	if (v->address[g][0] == '\0' || v->handle(v->address[g], &v->device[g]) != NVML_OK) {

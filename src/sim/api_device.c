@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "sim/api.h"
 #include "sim/context.h"
@@ -36,16 +35,25 @@ static void device_order(const struct sim_config *c, int *order)
 	}
 }
 
-/* GPU of one word of CUDA_VISIBLE_DEVICES: an ordinal or an unambiguous beginning of a UUID. -1: none. */
+static int is_uuid(const char *word)
+{
+	return !strncmp(word, "GPU-", 4);
+}
+
+/* GPU of one word of CUDA_VISIBLE_DEVICES: an unambiguous beginning of a UUID as it is printed, or a number, behind which
+ * anything may follow. -1: none. */
 static int named_gpu(const struct sim_config *c, const int *order, const char *word)
 {
+	size_t length = strlen(word);
 	int i, found = -1;
 	char *end;
 	long n;
 
-	if (!strncasecmp(word, "GPU-", 4)) {
+	if (is_uuid(word)) {
+		while (word[length - 1] == ' ')
+			length--;
 		for (i = 0; i < c->gpu_count; i++) {
-			if (strncasecmp(c->gpus[i].uuid, word, strlen(word)) != 0)
+			if (strncmp(c->gpus[i].uuid, word, length) != 0)
 				continue;
 			if (found >= 0)
 				return -1;
@@ -54,14 +62,14 @@ static int named_gpu(const struct sim_config *c, const int *order, const char *w
 		return found;
 	}
 	n = strtol(word, &end, 10);
-	return word[0] && !*end && n >= 0 && n < c->gpu_count ? order[n] : -1;
+	return end != word && n >= 0 && n < c->gpu_count ? order[n] : -1;
 }
 
-/* The list ends at the first word that names nothing; a GPU named twice leaves none. */
+/* The list ends at the first word that names nothing, or in another way than the first; a GPU named twice leaves none. */
 static void apply_mask(const struct sim_config *c)
 {
 	const char *mask = getenv("CUDA_VISIBLE_DEVICES");
-	int order[P2S_MAX_GPUS], i;
+	int order[P2S_MAX_GPUS], uuids = mask && is_uuid(mask), i;
 
 	device_order(c, order);
 	visible_count = 0;
@@ -79,7 +87,7 @@ static void apply_mask(const struct sim_config *c)
 			return;
 		memcpy(word, mask, n);
 		word[n] = 0;
-		gpu = named_gpu(c, order, word);
+		gpu = is_uuid(word) == uuids ? named_gpu(c, order, word) : -1;
 		if (gpu < 0)
 			return;
 		for (i = 0; i < visible_count; i++) {

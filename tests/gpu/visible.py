@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """CUDA_VISIBLE_DEVICES as the driver reads it, against the ordinals of our report.
 
-usage: visible.py PROGRAM_P2PSAFE    on a machine with GPUs; exits 77 where there are none
+usage: visible.py PROGRAM_P2PSAFE                     on a machine with GPUs; exits 77 where there are none
+       visible.py PROGRAM_P2PSAFE LIBCUDA HOST_DIR    the same on a simulated host
 
 For every mask a process of its own asks libcuda for its devices and their UUIDs, and `p2psafe decide` says which ordinal each GPU
 has. Where ours is null nothing was claimed: that is counted, and an error only for masks whose meaning is documented."""
@@ -14,28 +15,29 @@ import sys
 import tempfile
 import uuid
 
+LIBRARY = sys.argv[2] if len(sys.argv) > 3 else "libcuda.so.1"
+HOST = sys.argv[3] if len(sys.argv) > 3 else None
+
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
 
 def driver():
-    """Prints the UUIDs of this process's devices, in order."""
-    cuda = ctypes.CDLL("libcuda.so.1")
+    """The UUIDs of this process's devices, in order."""
+    cuda = ctypes.CDLL(LIBRARY)
     code = cuda.cuInit(0)
     if code == NO_DEVICE:
-        print("[]")
-        return
+        return []
     if code != 0:
-        print(json.dumps({"cuInit": code}))
-        return
+        return {"cuInit": code}
     count = ctypes.c_int()
     assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
     found = []
     for i in range(count.value):
         raw = (ctypes.c_ubyte * 16)()
-        get = getattr(cuda, "cuDeviceGetUuid_v2", cuda.cuDeviceGetUuid)
+        get = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid
         assert get(ctypes.byref(raw), i) == 0
         found.append("GPU-%s" % uuid.UUID(bytes=bytes(raw)))
-    print(json.dumps(found))
+    return found
 
 
 def environment(mask, order, cache):
@@ -45,16 +47,35 @@ def environment(mask, order, cache):
     if order is not None:
         env["CUDA_DEVICE_ORDER"] = order
     env["P2PSAFE_CACHE"] = cache
+    if HOST is not None:
+        env["P2PSAFE_SIM_HOST"] = HOST
     return env
 
 
 def theirs(env):
-    done = subprocess.run([sys.executable, __file__, "--driver"], env=env, capture_output=True, text=True, timeout=120)
-    return json.loads(done.stdout) if done.returncode == 0 else {"exit": done.returncode, "stderr": done.stderr[-200:]}
+    """What the driver says, in a process that is made for this one question and never had a driver before."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            os.environ.clear()
+            os.environ.update(env)
+            answer = driver()
+        except (OSError, AssertionError) as error:
+            answer = {"error": repr(error)}
+        os.write(writer, json.dumps(answer).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else {"error": "the driver ended the process"}
 
 
 def ours(program, env):
-    done = subprocess.run([program, "decide", "--level", "quick", "--json"], env=env, capture_output=True, text=True, timeout=120)
+    host = ["--host", HOST] if HOST is not None else []
+    done = subprocess.run([program, "decide", "--level", "quick", "--json"] + host, env=env, capture_output=True, text=True, timeout=120)
     gpus = [g for g in json.loads(done.stdout)["gpus"] if g["ordinal"] is not None]
     return [g["uuid"] for g in sorted(gpus, key=lambda g: g["ordinal"])]
 
@@ -74,18 +95,12 @@ def masks(uuids):
 
 
 def main():
-    if sys.argv[1:] == ["--driver"]:
-        driver()
-        return 0
     program = sys.argv[1]
     with tempfile.TemporaryDirectory(prefix="p2psafe-visible-") as cache:
-        try:
-            all_uuids = theirs(environment(None, "PCI_BUS_ID", cache))
-        except (OSError, ValueError):
-            all_uuids = []
+        all_uuids = theirs(environment(None, "PCI_BUS_ID", cache))
         if not isinstance(all_uuids, list) or len(all_uuids) < 2:
             print("no two GPUs here: %s" % (all_uuids,))
-            return 77
+            return 77 if HOST is None else 1
         wrong = silent = 0
         for order in ("PCI_BUS_ID", None, "FASTEST_FIRST"):
             for mask, sure in masks(all_uuids):

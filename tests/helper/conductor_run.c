@@ -87,6 +87,7 @@ static void healthy_nvlink_pair_passes_everything(void **state)
 	assert_int_equal(p.risks, 2);
 	assert_int_equal(p.fact_count, 0);
 	assert_int_equal(p.gpus[1].ordinal, 1);
+	assert_int_equal(p.gpus[1].driver_order, 1);
 	assert_int_equal(p.gpus[1].state, P2PSAFE_GPU_STATE_READY);
 	assert_int_equal(p.driver.cuda_version, 12080);
 	push = play_leg(&p, 0, 1, P2PSAFE_LEG_MP_PUSH, P2PSAFE_MAPPING_IPC);

@@ -157,9 +157,59 @@ static void ordinals(void **state)
 	p2s_model_free(&m);
 }
 
+static void told(struct p2s_model *m, int32_t a, int32_t b, int32_t c)
+{
+	m->gpus[0].driver_order = a;
+	m->gpus[1].driver_order = b;
+	m->gpus[2].driver_order = c;
+}
+
+/* The order that the driver told the test. */
+static void driver_order(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 3, P2PSAFE_VERDICT_OK);
+	m.gpus[0].device = 0x2231;
+	told(&m, 2, 0, 1);
+	expect_ordinals(&m, NULL, NULL, 2, 0, 1);
+	expect_ordinals(&m, NULL, "FASTEST_FIRST", 2, 0, 1);
+	expect_ordinals(&m, NULL, "PCI_BUS_ID", 0, 1, 2);
+	expect_ordinals(&m, "2,0", NULL, 0, 1, -1);
+	expect_ordinals(&m, "0", "PCI_BUS_ID", 0, -1, -1);
+	expect_ordinals(&m, "1,3,0", NULL, -1, -1, 0);
+	expect_ordinals(&m, "GPU-00000000,GPU-00000002", NULL, 0, -1, 1);
+	/* equal models: what it told counts, too */
+	m.gpus[0].device = m.gpus[1].device;
+	expect_ordinals(&m, NULL, NULL, 2, 0, 1);
+	told(&m, 2, -1, 1);
+	expect_ordinals(&m, NULL, NULL, 0, 1, 2);
+	/* half an order, a place twice or beyond the last is none */
+	m.gpus[0].device = 0x2231;
+	expect_ordinals(&m, NULL, NULL, -1, -1, -1);
+	told(&m, 1, 0, 1);
+	expect_ordinals(&m, NULL, NULL, -1, -1, -1);
+	told(&m, 3, 0, 1);
+	expect_ordinals(&m, NULL, NULL, -1, -1, -1);
+	/* it was told for three and this process has two of them, also where these were the first two */
+	told(&m, 2, 0, 1);
+	m.gpus[1].ours = 0;
+	expect_ordinals(&m, NULL, NULL, -1, -1, -1);
+	told(&m, 0, 2, 1);
+	expect_ordinals(&m, NULL, NULL, -1, -1, -1);
+	expect_ordinals(&m, NULL, "PCI_BUS_ID", 0, -1, 1);
+	/* and it was told for two, and here are three */
+	m.gpus[1].ours = 1;
+	told(&m, 0, -1, 1);
+	expect_ordinals(&m, NULL, NULL, -1, -1, -1);
+	p2s_model_free(&m);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(transport), cmocka_unit_test(islands), cmocka_unit_test(ordinals)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(transport), cmocka_unit_test(islands), cmocka_unit_test(ordinals),
+										 cmocka_unit_test(driver_order)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ struct lazy {
 	size_t gpu_count;
 	struct {
 		char address[P2S_BDF_TEXT];
-		int32_t ours, in_group;
+		int32_t ours, in_group, driver_order;
 	} gpus[P2S_MAX_GPUS];
 };
 
@@ -61,6 +61,7 @@ static void regroup(const struct lazy *l, struct p2s_model *m)
 				continue;
 			m->gpus[i].ours = l->gpus[k].ours;
 			m->gpus[i].in_group = l->gpus[k].in_group;
+			m->gpus[i].driver_order = l->gpus[k].driver_order;
 		}
 		if (!m->gpus[i].ours)
 			m->gpus[i].state = P2PSAFE_GPU_STATE_NOT_OURS;
@@ -132,6 +133,7 @@ static int32_t prepare_lazy(struct p2s_session *s, const struct p2s_record *r, c
 		memcpy(l->gpus[i].address, m->gpus[i].address, sizeof l->gpus[i].address);
 		l->gpus[i].ours = m->gpus[i].ours;
 		l->gpus[i].in_group = m->gpus[i].in_group;
+		l->gpus[i].driver_order = m->gpus[i].driver_order;
 	}
 	l->gpu_count = m->gpu_count;
 	if (!copy(&l->visible, s->request.visible) || !copy(&l->device_order, s->request.device_order)) {
@@ -179,7 +181,7 @@ static unsigned char *transfer(const struct p2s_record *r, struct p2s_model *m)
 	return verdict;
 }
 
-/* What the record knows and sysfs does not: minors decide whose GPUs these are, UUIDs resolve names. */
+/* What the record knows and sysfs does not: minors decide whose GPUs these are, UUIDs and the driver's order resolve names. */
 static void lend_names(const struct p2s_record *r, struct p2s_model *m)
 {
 	for (size_t i = 0; i < m->gpu_count; i++) {
@@ -188,6 +190,7 @@ static void lend_names(const struct p2s_record *r, struct p2s_model *m)
 		if (k < 0)
 			continue;
 		m->gpus[i].minor = r->gpus[k].minor;
+		m->gpus[i].driver_order = r->gpus[k].order;
 		snprintf(m->gpus[i].uuid, sizeof m->gpus[i].uuid, "%s", r->gpus[k].uuid);
 	}
 }

@@ -4,25 +4,62 @@
 #include "choose/choose.h"
 #include "choose/visible.h"
 
-/* The driver's own list, before the mask: our GPUs in PCI order, or by speed. 0 where the order is not known. */
-static size_t driver_order(const struct p2s_model *m, const char *order, int32_t *list)
+/* The GPUs that CUDA has here, in PCI order. 0 where it counts parts of GPUs instead. */
+static size_t pci_order(const struct p2s_model *m, int32_t *list, int32_t *mixed)
 {
 	size_t n = 0;
-	int32_t mixed = 0;
 
+	*mixed = 0;
 	for (size_t i = 0; i < m->gpu_count; i++) {
 		if (!m->gpus[i].ours || m->gpus[i].state == P2PSAFE_GPU_STATE_FAILED)
 			continue;
 		if (m->gpus[i].facts.mig == P2S_YES)
-			return 0; /* the driver then counts instances */
+			return 0;
 		if (n > 0 && m->gpus[i].device != m->gpus[list[0]].device)
-			mixed = 1;
+			*mixed = 1;
 		list[n++] = (int32_t)i;
 	}
-	/* Equal models keep PCI order under "fastest first" too; among different ones only the driver knows. */
-	if (mixed && (order == NULL || strcmp(order, "PCI_BUS_ID") != 0))
-		return 0;
 	return n;
+}
+
+/* Puts the n GPUs of list into the driver's own order. 0: it told nothing, or it told about a set of GPUs that is not this one. Of
+ * "fastest first" only the first place is documented, so the order of some of them does not follow from the order of all. */
+static int32_t told_order(const struct p2s_model *m, int32_t *list, size_t n)
+{
+	int32_t at[P2S_MAX_GPUS];
+	size_t told = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (m->gpus[list[i]].driver_order < 0)
+			return 0;
+		at[i] = -1;
+	}
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		int32_t place = m->gpus[i].driver_order;
+
+		if (place < 0)
+			continue;
+		if ((size_t)place >= n || at[place] >= 0)
+			return 0;
+		at[place] = (int32_t)i;
+		told++;
+	}
+	if (told != n)
+		return 0;
+	memcpy(list, at, n * sizeof *list);
+	return 1;
+}
+
+/* The driver's own list, before the mask. 0 where its order is not known. */
+static size_t driver_order(const struct p2s_model *m, const char *order, int32_t *list)
+{
+	int32_t mixed;
+	size_t n = pci_order(m, list, &mixed);
+
+	if (order != NULL && strcmp(order, "PCI_BUS_ID") == 0)
+		return n;
+	/* Equal models keep PCI order under "fastest first" too; among different ones only the driver knows. */
+	return told_order(m, list, n) || !mixed ? n : 0;
 }
 
 /* Index of the one GPU of ours whose UUID begins so; -1 none or several. */

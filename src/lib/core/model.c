@@ -75,6 +75,7 @@ struct p2s_gpu *p2s_model_add_gpu(struct p2s_model *m)
 	g = GROW(m->gpus, m->gpu_count);
 	if (g != NULL) {
 		g->ordinal = -1;
+		g->driver_order = -1;
 		g->minor = -1;
 		g->numa_node = -1;
 		p2s_facts_gpu_init(&g->facts);

@@ -130,7 +130,7 @@ static void read_rest(const struct p2s_fsroot *root, struct p2s_gpu *g, enum p2s
 
 static int32_t add(const struct p2s_fsroot *root, struct p2s_model *m, const char *name, enum p2s_scope scope)
 {
-	struct p2s_gpu probe = {.ordinal = -1, .minor = -1, .numa_node = -1};
+	struct p2s_gpu probe = {.ordinal = -1, .driver_order = -1, .minor = -1, .numa_node = -1};
 	struct p2s_gpu *g;
 	uint32_t kind;
 

@@ -71,6 +71,7 @@ static void gpu_from_model(struct p2s_record_gpu *to, const struct p2s_gpu *g)
 	snprintf(to->domain_type, sizeof to->domain_type, "%s", g->domain_type[0] != '\0' ? g->domain_type : "-");
 	snprintf(to->uuid, sizeof to->uuid, "%s", g->uuid);
 	to->minor = g->minor;
+	to->order = g->driver_order;
 	to->tested = g->in_group;
 }
 
@@ -270,9 +271,9 @@ static char *write_record(const struct p2s_record *r, int32_t compact, int32_t *
 			p2s_compact_hash(g->bars, hash, sizeof hash);
 		else
 			hash[0] = '\0';
-		p2s_emit_append(gpus, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:b}", "bdf", g->address, "id", g->id, "bars",
+		p2s_emit_append(gpus, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:b}", "bdf", g->address, "id", g->id, "bars",
 											  hash[0] != '\0' ? hash : g->bars, "domain_type", text_json(g->domain_type), "uuid", text_json(g->uuid),
-											  "minor", (int)g->minor, "tested", g->tested != 0));
+											  "minor", (int)g->minor, "order", (int)g->order, "tested", g->tested != 0));
 	}
 	for (int32_t c = 0; c < P2S_CONSUMERS; c++)
 		if (c != P2PSAFE_CONSUMER_MULTICAST)
@@ -350,20 +351,24 @@ static int32_t read_rows(const json_t *list, unsigned char *cells, size_t n, siz
 	return repeats == 0 && json_array_size(list) == next;
 }
 
+/* Below `most`, or -1: unknown. */
+static int32_t small(const json_t *v, json_int_t most)
+{
+	return json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < most ? (int32_t)json_integer_value(v) : -1;
+}
+
 static int32_t read_gpus(struct p2s_record *r, const json_t *list)
 {
 	for (size_t i = 0; i < r->gpu_count; i++) {
 		const json_t *o = json_array_get(list, i);
-		const json_t *minor = json_object_get(o, "minor");
 		struct p2s_record_gpu *g = &r->gpus[i];
 
 		if (!TEXT(o, "bdf", g->address) || !TEXT(o, "id", g->id) || !TEXT(o, "bars", g->bars) ||
 			!TEXT(o, "domain_type", g->domain_type) || !TEXT(o, "uuid", g->uuid) ||
 			!json_is_boolean(json_object_get(o, "tested")))
 			return 0;
-		g->minor = json_is_integer(minor) && json_integer_value(minor) >= 0 && json_integer_value(minor) < 256
-					   ? (int32_t)json_integer_value(minor)
-					   : -1;
+		g->minor = small(json_object_get(o, "minor"), 256);
+		g->order = small(json_object_get(o, "order"), P2S_MAX_GPUS);
 		g->tested = json_is_true(json_object_get(o, "tested"));
 		if (g->address[0] == '\0' || p2s_record_gpu(r, g->address) != (int32_t)i)
 			return 0;

@@ -21,6 +21,7 @@ struct p2s_record_gpu {
 	char domain_type[24]; /* "" unknown */
 	char uuid[48];
 	int32_t minor;  /* -1 unknown */
+	int32_t order;  /* the driver's own order, as p2s_gpu.driver_order; -1 unknown */
 	int32_t tested; /* belongs to the group that was judged */
 };
 
