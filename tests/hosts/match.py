@@ -2,7 +2,7 @@
 
 An object matches by subset. An array of things with an identity (GPUs, pairs, legs, ...) matches by that identity; "*" in
 an identity stands for every element and needs at least one. A way (path) matches element by element, each by subset. Any other array
-matches as a whole.
+matches as a whole. A number may be expected within bounds, as speeds are.
 """
 
 IDENTITY = {
@@ -10,11 +10,13 @@ IDENTITY = {
     "pairs": ("src", "dst"),
     "staged": ("a", "b"),
     "legs": ("leg", "mapping"),
+    "sizes": ("bytes",),
     "findings": ("code", "subject"),
     "remedies": ("code", "subject"),
     "settings": ("name",),
 }
 IN_ORDER = {"path"}
+BOUNDS = ({"least"}, {"most"}, {"least", "most"}, {"about", "percent"})
 
 
 def shown(value):
@@ -35,8 +37,23 @@ def selects(wanted, entry):
     return all(want == "*" or same(want, entry.get(key)) for key, want in wanted.items())
 
 
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def within(bounds, found):
+    """bounds: {least, most}, or {about, percent}."""
+    if not is_number(found):
+        return False
+    if "about" in bounds:
+        return abs(found - bounds["about"]) * 100 <= bounds["about"] * bounds["percent"]
+    return bounds.get("least", found) <= found <= bounds.get("most", found)
+
+
 def differences(expected, found, path="report", key=None):
     """A list of lines, one per difference; empty when found holds what was expected."""
+    if isinstance(expected, dict) and set(expected) in BOUNDS and all(is_number(v) for v in expected.values()):
+        return [] if within(expected, found) else [f"{path}: expected {shown(expected)}, found {shown(found)}"]
     if isinstance(expected, dict):
         if not isinstance(found, dict):
             return [f"{path}: expected an object, found {shown(found)}"]

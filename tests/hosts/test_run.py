@@ -19,6 +19,8 @@ REPORT = {
              {"bdf": "0000:02:00.0", "ours": False}],
     "pairs": [
         {"src": "0000:01:00.0", "dst": "0000:02:00.0", "verdict": "OK", "score": None,
+         "bandwidth": {"ce_write": 25000000000, "ce_read": None},
+         "sizes": [{"bytes": 4096, "p2p_ns": 1200}, {"bytes": 12288, "p2p_ns": 1500}],
          "legs": [{"leg": "sm_store", "mapping": "cumem", "verdict": "OK"},
                   {"leg": "sm_store", "mapping": "ipc", "verdict": "CORRUPT"}]},
         {"src": "0000:02:00.0", "dst": "0000:01:00.0", "verdict": "CORRUPT", "score": 0, "legs": []},
@@ -70,6 +72,22 @@ class Match(unittest.TestCase):
         self.check({"pairs": [{"src": "0000:01:00.0", "dst": "0000:02:00.0", "legs": [leg]}]}, 0)
         leg["verdict"] = "OK"
         self.check({"pairs": [{"src": "0000:01:00.0", "dst": "0000:02:00.0", "legs": [leg]}]}, 1)
+
+    def test_numbers_within_bounds(self):
+        for bounds, lines in (({"about": 26000000000, "percent": 5}, 0), ({"about": 24000000000, "percent": 5}, 0),
+                              ({"about": 26000000000, "percent": 3}, 1), ({"about": 23000000000, "percent": 8}, 1),
+                              ({"least": 25000000000}, 0), ({"least": 25000000001}, 1), ({"most": 24999999999}, 1),
+                              ({"least": 1, "most": 25000000000}, 0), ({"least": 1, "percent": 5}, 1)):
+            self.check({"pairs": [{"src": "0000:01:00.0", "dst": "*", "bandwidth": {"ce_write": bounds}}]}, lines)
+        for bounds in ({"least": 0}, {"most": 1}, {"about": 0, "percent": 100}):
+            self.check({"pairs": [{"src": "0000:01:00.0", "dst": "*", "bandwidth": {"ce_read": bounds}}]}, 1)
+            self.check({"simulated": bounds}, 1)
+
+    def test_rows_by_size(self):
+        pair = {"src": "0000:01:00.0", "dst": "0000:02:00.0"}
+        self.check({"pairs": [dict(pair, sizes=[{"bytes": 12288, "p2p_ns": {"about": 1450, "percent": 4}}])]}, 0)
+        self.check({"pairs": [dict(pair, sizes=[{"bytes": 12288, "p2p_ns": 1200}])]}, 1)
+        self.check({"pairs": [dict(pair, sizes=[{"bytes": 65536}])]}, 1)
 
     def test_other_arrays_match_whole(self):
         self.check({"decision": {"vetoes": ["nccl_p2p"]}}, 0)

@@ -5,6 +5,7 @@ from mkhost_base import *
 FOUR = ["0000:01:00.0", "0000:11:00.0", "0000:61:00.0", "0000:71:00.0"]
 LOST_WRITES = ["ce_write", "sm_store", "flag", "atomic"]
 LOST_READS = ["ce_read", "sm_load"]
+STAGED = staged_path(41400000000, 13400)
 
 
 def founding_gpus(**more):
@@ -38,7 +39,7 @@ def founding(description, **more):
         cmdline="BOOT_IMAGE=/boot/vmlinuz-6.14.11-4-pve root=/dev/mapper/pve-root ro quiet amd_iommu=on", memory_gib=768,
         iommu_units=["ivhd%d" % n for n in range(8)], extra=SNP, kmsg=BOOT,
         links={"default": {"kind": "pcie", "bytes_per_s": 53000000000, "latency_ns": 1200}},
-        staged={"bytes_per_s": 41000000000, "latency_ns": 13400}, nvml={"p2p_nvlink": "NS"})
+        staged=STAGED, nvml={"p2p_nvlink": "NS"})
     h.update(more)
     return h
 
@@ -108,7 +109,7 @@ HOSTS = {
         driver_api=13010, driver_version="590.48.01", hypervisor=True, kernel="6.8.0-60-generic",
         cpu="AMD EPYC 9335 32-Core Processor", bridge=(0x8086, 0x29C0), port_id=(0x1B36, 0x000C), acs=None,
         dmi=("QEMU", "Standard PC (Q35 + ICH9, 2009)", "rel-1.16.3"), gpus=guest_gpus(), kmsg=["Hypervisor detected: KVM"],
-        links={"default": {"kind": "pcie", "can_access": 0}}, staged={"bytes_per_s": 41400000000, "latency_ns": 13400},
+        links={"default": {"kind": "pcie", "can_access": 0}}, staged=STAGED,
         nvml={"p2p_read": "NS", "p2p_write": "NS", "p2p_nvlink": "NS", "p2p_atomics": "NS", "p2p_pcie": "NS"}),
     "s05-dgx-spark": dict(
         description="A DGX Spark: one GB10 with integrated memory.", source="reports of DGX Spark", driver_api=13000,

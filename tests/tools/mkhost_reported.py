@@ -64,7 +64,7 @@ def z790(description, grouped, **more):
              kernel="6.8.0-52-generic", cpu="13th Gen Intel(R) Core(TM) i9-13900K", port_id=(0x8086, 0xA70D), acs=None,
              dmi=("ASUS", "System Product Name", "1801"), kmsg=["Linux version 6.8.0-52-generic"], memory_gib=128,
              links={"default": {"kind": "pcie", "bytes_per_s": 6260000000, "latency_ns": 1300}},
-             staged={"bytes_per_s": 5900000000}, nvml={"p2p_nvlink": "NS"})
+             staged=staged_path(5900000000), nvml={"p2p_nvlink": "NS"})
     h.update(more)
     return h
 
@@ -96,7 +96,7 @@ def desktop(description, first, second, last, boot_id, memory, **more):
              kernel="7.0.0-28-generic", cpu="AMD Ryzen Threadripper 7970X 32-Cores", boot_id=boot_id, memory_gib=memory,
              cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt", iommu_units=["ivhd0", "ivhd1"],
              kmsg=["iommu: Default domain type: Passthrough (set via kernel command line)"], nvml={"p2p_nvlink": "NS"},
-             links={"default": {"kind": "pcie", "bytes_per_s": 27000000000, "latency_ns": 1100}})
+             links={"default": {"kind": "pcie", "bytes_per_s": 27000000000, "latency_ns": 1100}}, staged=staged_path(12000000000))
     h.update(more)
     return h
 
@@ -190,9 +190,9 @@ HOSTS = {
         description="Two RTX 5090, for one of them the kernel found no room: exact, and slower than staged both ways.",
         source="aikitoria/open-gpu-kernel-modules#9", driver_version="580.95.05",
         gpus=[dict(g, bar1=(0x20000000000 + i * 0x1000000000, 32 << 30)) for i, g in enumerate(pcie_gpus(
-            ["0000:44:00.0", "0000:84:00.0"], ["0000:40:03.1", "0000:80:03.1"], **RTX5090))],
+            ["0000:44:00.0", "0000:84:00.0"], ["0000:40:03.1", "0000:80:03.1"], gen=5, **RTX5090))],
         **dict(PASSTHROUGH, kmsg=["nvidia 0000:84:00.0: BAR 1 [mem size 0x800000000 64bit pref]: can't assign; no space"],
-               staged={"bytes_per_s": 42470000000},
+               staged=staged_path(42470000000, 13400),
                links={"default": {"kind": "pcie", "bytes_per_s": 12190000000, "latency_ns": 360},
                       "pairs": [{"src": "0000:84:00.0", "dst": "0000:44:00.0", "bytes_per_s": 2010000000}]})),
     "f12-hang-unkillable": dict(
