@@ -71,7 +71,8 @@ P2PSAFE_API int32_t p2psafe_has(const char *feature);
 #define P2PSAFE_E_CONFIG (-6)   /* a file or name the caller configured does not fit this machine (unknown GPU, bad host folder) */
 #define P2PSAFE_E_RANGE (-7)    /* an index is out of range */
 #define P2PSAFE_E_INTERNAL (-8) /* a broken invariant; please report it */
-#define P2PSAFE_E_SYSTEM (-9)   /* the system refused something without which no report can be made */
+#define P2PSAFE_E_SYSTEM (-9)   /* the system refused something without which no report can be made, or the program has functions with
+                                   the names of jansson's, which would be called in their place */
 
 /* Name of a status, for instance "E_CONFIG"; "E_UNKNOWN" for any other number. Never NULL. Since 1.0. */
 P2PSAFE_API const char *p2psafe_status_name(int32_t status);
@@ -565,7 +566,7 @@ P2PSAFE_API int32_t p2psafe_report_order(const p2psafe_report *report, int32_t c
 /* The report as JSON (docs/report.schema.json). Free with p2psafe_string_free(). Errors: E_NOMEM, E_INVALID. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_json(const p2psafe_report *report, char **out, struct p2psafe_error *err);
 /* The settings as text in a P2PSAFE_FORMAT_*. report may be NULL: then the full veto is written. Free with
- * p2psafe_string_free(). Errors: E_INVALID (unknown format), E_NOMEM. Since 1.0. */
+ * p2psafe_string_free(). Errors: E_INVALID (unknown format), E_NOMEM, E_SYSTEM (for JSON). Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_env(const p2psafe_report *report, int32_t format, char **out, struct p2psafe_error *err);
 /* Frees a string of this library; NULL is fine. Since 1.0. */
 P2PSAFE_API void p2psafe_string_free(char *string);
@@ -590,7 +591,7 @@ struct p2psafe_caches {
 /* Makes these files say what the report says; report NULL: the veto. A file appears or changes as a whole. *out (may be NULL): what
  * was done, as a JSON list of {framework, path, state: written|same|removed|nothing|foreign|failed, why}; free with
  * p2psafe_string_free(). Returns how many frameworks do not hear what they must (foreign, failed), or an error: E_SIZE, E_NEWER,
- * E_CONFIG, E_NOMEM. Since 1.0. */
+ * E_CONFIG, E_NOMEM, E_SYSTEM. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_write_caches(const p2psafe_report *report, const struct p2psafe_caches *caches, char **out,
                                                 struct p2psafe_error *err);
 
@@ -600,7 +601,7 @@ P2PSAFE_API int32_t p2psafe_report_write_caches(const p2psafe_report *report, co
  * on every node (nodes of one GPU take nothing away), and NCCL may go as far as on the worst. Each report is judged again from its
  * legs, and never better than it says itself. A text that is NULL, damaged or of a newer schema vetoes everything. The result has no
  * GPUs and pairs of its own. exit_codes (may be NULL; count entries): p2psafe_report_exit_code() of each, 4 for what is no report.
- * Free *out with p2psafe_report_free(). Errors: E_INVALID (no reports), E_NOMEM. Since 1.0. */
+ * Free *out with p2psafe_report_free(). Errors: E_INVALID (no reports), E_NOMEM, E_SYSTEM. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_merge(const char *const *reports, int32_t count, int32_t *exit_codes, p2psafe_report **out,
                                   struct p2psafe_error *err);
 

@@ -51,6 +51,11 @@ int32_t p2s_context_enter(p2psafe_context *ctx, struct p2s_fault *fault)
 		return p2s_fault_set(fault, P2PSAFE_E_INVALID, 0, "context is NULL");
 	if (!atomic_compare_exchange_strong(&ctx->busy, &idle, 1))
 		return p2s_fault_set(fault, P2PSAFE_E_BUSY, 0, "context is inside another call; use one context per thread");
+	if (!ctx->jansson_checked && p2s_jansson_check(fault) != P2PSAFE_OK) {
+		p2s_context_leave(ctx);
+		return P2PSAFE_E_SYSTEM;
+	}
+	ctx->jansson_checked = 1;
 	return P2PSAFE_OK;
 }
 

@@ -87,7 +87,7 @@ P2PSAFE_API int32_t p2psafe_report_write_caches(const p2psafe_report *report, co
 
 	if (out != NULL)
 		*out = NULL;
-	if (check(report, &own, rc, &fault) != 0)
+	if (check(report, &own, rc, &fault) != 0 || p2s_jansson_check(&fault) != P2PSAFE_OK)
 		return p2s_error_out(err, &fault);
 	env.visible = own.visible;
 	env.home = own.home;

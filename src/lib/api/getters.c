@@ -280,6 +280,8 @@ P2PSAFE_API int32_t p2psafe_report_env(const p2psafe_report *report, int32_t for
 		              (int)format);
 		return p2s_error_out(err, &fault);
 	}
+	if (format == P2PSAFE_FORMAT_JSON && p2s_jansson_check(&fault) != P2PSAFE_OK)
+		return p2s_error_out(err, &fault);
 	p2s_model_init(&veto);
 	m = report != NULL ? &report->decision.m : &veto;
 	if (report != NULL || p2s_emit_full_veto(&veto))

@@ -17,6 +17,7 @@
 struct p2psafe_context {
 	struct p2s_log log;
 	atomic_int busy;
+	int32_t jansson_checked; /* by the first call */
 };
 
 #define P2S_SUBJECT 64
@@ -55,7 +56,10 @@ struct p2s_session {
 	uint64_t start_ns;
 };
 
-/* context.c: E_BUSY, E_INVALID; then the call owns the context until leave. */
+/* jansson.c: E_SYSTEM where functions of jansson are shadowed by others of the same names. */
+int32_t p2s_jansson_check(struct p2s_fault *fault);
+
+/* context.c: E_BUSY, E_INVALID, E_SYSTEM; then the call owns the context until leave. */
 int32_t p2s_context_enter(p2psafe_context *ctx, struct p2s_fault *fault);
 void p2s_context_leave(p2psafe_context *ctx);
 /* Writes the fault to the caller's struct (NULL: nobody wants it) and returns its code. */

@@ -180,6 +180,8 @@ P2PSAFE_API int32_t p2psafe_merge(const char *const *reports, int32_t count, int
 		              NODES_MAX);
 		return p2s_error_out(err, &fault);
 	}
+	if (p2s_jansson_check(&fault) != P2PSAFE_OK)
+		return p2s_error_out(err, &fault);
 	r = p2s_report_new(0);
 	if (r != NULL && merge(&r->decision.m, reports, count, exit_codes) && p2s_view_index(&r->decision)) {
 		*out = r;
