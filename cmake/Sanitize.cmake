@@ -1,4 +1,10 @@
+# ON: memory and undefined behaviour. THREAD: data races. The two do not go together.
+if(P2PSAFE_SANITIZE STREQUAL "THREAD")
+  set(sanitizers -fsanitize=thread)
+elseif(P2PSAFE_SANITIZE)
+  set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+endif()
 if(P2PSAFE_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
-  add_link_options(-fsanitize=address,undefined)
+  add_compile_options(${sanitizers} -fno-omit-frame-pointer)
+  add_link_options(${sanitizers})
 endif()

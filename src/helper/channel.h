@@ -42,7 +42,7 @@ struct p2s_channel {
 	int sock;
 	pthread_t thread;
 	atomic_int ended;
-	int32_t ready; /* INIT succeeded */
+	atomic_int ready; /* INIT succeeded; other channels look at it */
 	int32_t stuck; /* the stream did not come back: nothing more is launched on it */
 	int32_t hangup;
 	int32_t sticky; /* CUresult that ended the context; 0 none */

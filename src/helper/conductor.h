@@ -60,7 +60,7 @@ struct p2s_chan {
 	uint32_t seq;
 	uint32_t op;
 	uint64_t wait_until_ns;
-	uint64_t busy_ns; /* what its GPU needed so far, by the GPU's clock */
+	_Atomic uint64_t busy_ns; /* what its GPU needed so far, by the GPU's clock; read while others add to it */
 	atomic_int dead;
 	char why[96];
 };
@@ -72,7 +72,7 @@ struct p2s_device { /* a GPU of the run */
 	int test;
 	struct p2s_chan chan[P2S_CHAN_KINDS];
 	struct p2s_op_device info[P2S_CHAN_KINDS]; /* answers to INIT */
-	int inited[P2S_CHAN_KINDS];
+	atomic_int inited[P2S_CHAN_KINDS]; /* set after info, which the threads of the side workers read then */
 	char init_error[P2S_CHAN_KINDS][160];
 	uint64_t bytes[P2S_B_PEER + 1];        /* of the own buffers that tests use; 0: not there */
 	uint64_t handle_bytes[P2S_B_PEER + 1]; /* of the allocation, rounded up by the driver */
@@ -155,7 +155,6 @@ struct p2s_run {
 	pthread_mutex_t risk_lock;
 	pthread_cond_t risk_cond;
 	int risk_answer; /* -1 none yet */
-	pthread_t watcher;
 	atomic_int finishing;
 
 	atomic_int stopped;           /* for safety: nothing risky is started any more */

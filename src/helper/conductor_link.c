@@ -213,5 +213,7 @@ static void *watch(void *arg)
 
 int p2s_link_watch(struct p2s_run *run)
 {
-	return pthread_create(&run->watcher, NULL, watch, run) == 0;
+	pthread_t watcher;
+
+	return pthread_create(&watcher, NULL, watch, run) == 0 && pthread_detach(watcher) == 0;
 }

@@ -186,8 +186,10 @@ static void probe_context(struct p2s_run *run, struct p2s_chan *chan, uint32_t b
 
 	if (atomic_load(&chan->dead) || p2s_chan_call(run, chan, &req, &answer) == P2S_RC_OK)
 		return;
+	pthread_mutex_lock(&chan->lock); /* who waits on this channel reads why */
 	if (!atomic_exchange(&chan->dead, 1))
 		snprintf(chan->why, sizeof chan->why, "context was lost in leg %s", p2s_word_name(P2S_GROUP_LEG, leg));
+	pthread_mutex_unlock(&chan->lock);
 }
 
 int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_op_answer *answer)
