@@ -22,10 +22,10 @@ enum {
 /* The channel's pinned block, and at the same offsets its scratch block in device memory. */
 #define P2S_SCRATCH_CONTROL 0   /* a control page of its own with go raised: launches that must not wait for the conductor */
 #define P2S_SCRATCH_CHECK 4096  /* struct p2s_check_result */
-#define P2S_SCRATCH_ROLES 8192  /* two struct p2s_role_result */
+#define P2S_SCRATCH_ROLES 8192  /* two struct p2s_role_result, and their serial */
 #define P2S_SCRATCH_WORDS 12288 /* PEEK's bytes; device: memory that empty launches may name */
-#define P2S_SCRATCH_ZERO 16384  /* pinned: zeroes; the start values of results */
-#define P2S_SCRATCH_START 20480 /* pinned: struct p2s_check_result as it must be before p2s_check */
+#define P2S_SCRATCH_ZERO 16384  /* pinned: zeroes, and behind two roles their serial; the start values of results */
+#define P2S_SCRATCH_START 20480 /* pinned: struct p2s_check_result as it must be before p2s_check; compared: the serial */
 #define P2S_SCRATCH_BYTES 24576
 #define P2S_BOUNCE_BYTES UINT64_C(1048576)
 
@@ -72,6 +72,7 @@ struct p2s_channel {
 	unsigned char *pinned;
 	p2s_cuptr pinned_dev;
 	p2s_cuptr scratch;
+	uint64_t serial; /* of results: those of the time before have another */
 	unsigned char *bounce; /* pinned, P2S_BOUNCE_BYTES; only without kernels */
 };
 

@@ -207,7 +207,9 @@ void p2s_op_peer_enable(struct p2s_channel *c, struct p2s_call *call)
 		if (i == c->index || !o->ready || !p2s_bdf_parse(o->address, &have) || p2s_bdf_compare(&have, &want) != 0)
 			continue;
 		r = w->cu.cuCtxEnablePeerAccess(o->ctx, 0);
-		if (r == P2S_CU_ERROR_PEER_ACCESS_ALREADY_ENABLED || p2s_channel_ok(c, a, r, "cuCtxEnablePeerAccess"))
+		/* Only we enable it here: a driver that says so before is wrong, and copies without access are staged unseen. */
+		if ((r == P2S_CU_ERROR_PEER_ACCESS_ALREADY_ENABLED && (c->enabled >> i & 1) != 0) ||
+			p2s_channel_ok(c, a, r, "cuCtxEnablePeerAccess"))
 			c->enabled |= UINT64_C(1) << i;
 		return;
 	}

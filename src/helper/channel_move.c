@@ -16,6 +16,7 @@
 #define LOAD_PER_SM 4
 #define UNITS_PER_THREAD 4
 #define SMALL_BYTES 512  /* first contact: one warp */
+#define SERIAL_SHIFT 40 /* above the words of any buffer */
 #define SLOTS_QUEUED 128 /* copies are queued in batches, so that a full queue never blocks inside the driver */
 
 /* Blocks for len bytes: enough threads for UNITS_PER_THREAD units of 16 bytes each, at most per_sm blocks on every SM. */
@@ -71,16 +72,29 @@ void p2s_op_fill(struct p2s_channel *c, struct p2s_call *call)
 	p2s_buffers_unpin(&c->worker->buffers, b);
 }
 
+/* A driver that reports success for what it did not do must not pass for a judge that found nothing: the words that were compared are
+ * counted from a number that no check before had. Returns 1 if all of [q->off, q->off + q->len) was. */
+static int whole(const struct p2s_op_request *q, struct p2s_op_answer *a, uint64_t base, uint64_t compared)
+{
+	if (compared == base + q->len / 8)
+		return 1;
+	a->cuda_error = P2S_CU_ERROR_UNKNOWN;
+	return p2s_channel_refuse(a, P2S_RC_ERROR, "p2s_check was not carried out");
+}
+
 /* By the kernel. Returns 1 when *r holds what it found. */
 static int kernel_check(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q,
 						const struct p2s_buffer *b, struct p2s_check_result *r)
 {
 	const uint64_t res = c->scratch + P2S_SCRATCH_CHECK;
 	uint64_t in_end = q->in_off + q->in_len;
+	struct p2s_check_result *start = (struct p2s_check_result *)(void *)(c->pinned + P2S_SCRATCH_START);
+	const uint64_t base = ++c->serial << SERIAL_SHIFT;
 	uint32_t grid;
 	uint32_t block;
 
 	shape(c, q->len, BLOCK, CHECK_PER_SM, &grid, &block);
+	start->compared = base;
 	if (!P2S_CU(c, a, cuMemcpyHtoDAsync_v2, res, c->pinned + P2S_SCRATCH_START, sizeof *r, c->stream) || !begin(c, a) ||
 		!p2s_channel_launch(c, a, P2S_KERNEL_check, grid, block,
 							(uint64_t[]){b->ptr, q->off, q->off + q->len, q->in_off, in_end, q->seed, q->seed2, res}, 8) ||
@@ -90,7 +104,7 @@ static int kernel_check(struct p2s_channel *c, struct p2s_op_answer *a, const st
 		return 0;
 	memcpy(r, c->pinned + P2S_SCRATCH_CHECK, sizeof *r);
 	a->device_ns = p2s_channel_elapsed(c);
-	return 1;
+	return whole(q, a, base, r->compared);
 }
 
 static void check(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, const struct p2s_buffer *b)

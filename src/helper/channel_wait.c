@@ -35,17 +35,27 @@ void p2s_channel_roles(struct p2s_channel *c, struct p2s_op_answer *a, int kerne
 					   const uint64_t *args, size_t count, uint64_t timeout_ns)
 {
 	const uint64_t res = c->scratch + P2S_SCRATCH_ROLES;
+	const uint64_t mark = ++c->serial;
+	uint64_t found;
 
 	c->control->ready[0].word = 0;
 	c->control->ready[1].word = 0;
 	c->control->polls.word = 0;
+	memcpy(c->pinned + P2S_SCRATCH_ZERO + ROLES_BYTES, &mark, sizeof mark);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!P2S_CU(c, a, cuMemcpyHtoDAsync_v2, res, c->pinned + P2S_SCRATCH_ZERO, ROLES_BYTES, c->stream) ||
+	if (!P2S_CU(c, a, cuMemcpyHtoDAsync_v2, res, c->pinned + P2S_SCRATCH_ZERO, ROLES_BYTES + sizeof mark, c->stream) ||
 		!P2S_CU(c, a, cuEventRecord, c->begin, c->stream) || !p2s_channel_launch(c, a, kernel, grid, block, args, count) ||
 		!P2S_CU(c, a, cuEventRecord, c->end, c->stream) ||
-		!P2S_CU(c, a, cuMemcpyDtoHAsync_v2, c->pinned + P2S_SCRATCH_ROLES, res, ROLES_BYTES, c->stream) ||
+		!P2S_CU(c, a, cuMemcpyDtoHAsync_v2, c->pinned + P2S_SCRATCH_ROLES, res, ROLES_BYTES + sizeof mark, c->stream) ||
 		!p2s_channel_wait(c, a, timeout_ns))
 		return;
+	/* What the mark does not stand behind are results of the time before. */
+	memcpy(&found, c->pinned + P2S_SCRATCH_ROLES + ROLES_BYTES, sizeof found);
+	if (found != mark) {
+		a->cuda_error = P2S_CU_ERROR_UNKNOWN;
+		p2s_channel_refuse(a, P2S_RC_ERROR, "results were not brought back");
+		return;
+	}
 	a->device_ns = p2s_channel_elapsed(c);
 	a->roles_len = ROLES_BYTES;
 	memcpy(a->roles, c->pinned + P2S_SCRATCH_ROLES, ROLES_BYTES);

@@ -13,8 +13,9 @@
  * p2s_check(buf, begin, end, in_begin, in_end, seed, seed_out, res)
  *     Compares bytes [begin, end) of buf (multiples of 8) with seed inside [in_begin, in_end) and with seed_out outside:
  *     words across a border are compared byte-wise. Counts wrong words into struct p2s_check_result *res (device
- *     memory of the GPU that runs it; zeroed by the host first except first_bad = ~0), keeps the lowest wrong offset and up to
- *     P2S_SAMPLES samples. buf is always memory of the GPU that runs the kernel: this is the judge. Any grid.
+ *     memory of the GPU that runs it; zeroed by the host first except first_bad = ~0 and compared), keeps the lowest wrong
+ *     offset and up to P2S_SAMPLES samples, and adds the words that were compared: fewer than there are is no judgement.
+ *     buf is always memory of the GPU that runs the kernel: this is the judge. Any grid of whole warps.
  *
  * p2s_load(dst, src, begin, end, mode)
  *     Copies bytes [begin, end) from src (a peer's memory) to dst (local, poisoned), same offsets. mode 0: plain 16-byte
@@ -107,6 +108,7 @@ struct p2s_check_result {
 	uint64_t first_bad; /* lowest wrong byte offset; ~0 none */
 	uint64_t samples;   /* how many were taken; only the first P2S_SAMPLES are kept */
 	struct p2s_sample sample[P2S_SAMPLES];
+	uint64_t compared; /* what the host put there plus all words of [begin, end) */
 };
 
 enum { P2S_ROLE_NOT_RUN = 0, P2S_ROLE_DONE = 1, P2S_ROLE_IDLE = 2, P2S_ROLE_NO_GO = 3, P2S_ROLE_TIMEOUT = 4, P2S_ROLE_ABORTED = 5 };

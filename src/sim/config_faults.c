@@ -175,7 +175,7 @@ static int check_fault(const struct sim_fault *f, const char *where, struct sim_
 		return sim_fail(e, where, "to must be above from");
 	if (f->max_bytes && f->max_bytes < f->min_bytes)
 		return sim_fail(e, where, "max_bytes is below min_bytes");
-	if ((f->ops & CALLS) && !(CALL_EFFECTS & BIT(f->effect)))
+	if ((f->ops & CALLS) && !(CALL_EFFECTS & BIT(f->effect)) && !(f->ops == SIM_OP_CALL && f->effect == SIM_DROP))
 		return sim_fail(e, where, "what moves no bytes can only fail, crash, block or lose its GPU");
 	if (f->effect == SIM_TORN && !(f->ops & (SIM_OP_CE_WRITE | SIM_OP_CE_READ | SIM_OP_SM_STORE | SIM_OP_SM_LOAD)))
 		return sim_fail(e, where, "torn belongs to copies, stores and loads");

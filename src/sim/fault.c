@@ -168,6 +168,8 @@ static int obey(struct sim_host *h, const struct sim_fault *f, int gpu)
 		return stop;
 	if (f && f->effect == SIM_HANG)
 		return SIM_FAULT_WEDGED;
+	if (f && f->effect == SIM_DROP)
+		return SIM_FAULT_DROPPED;
 	if (f && f->effect == SIM_BLOCK)
 		sim_sleep_ns((uint64_t)f->ms * 1000000);
 	return 0;

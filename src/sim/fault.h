@@ -44,13 +44,14 @@ uint64_t sim_fault_time(const struct sim_host *h, const struct sim_transfer *t, 
 int sim_fault_stop(struct sim_host *h, const struct sim_fault *f, int gpu);
 /* A fence of src towards dst: as sim_fault_stop; waits where the plan says so. */
 int sim_fault_fence(struct sim_host *h, int src, int dst, uint32_t mapping);
-/* Before every call of the driver: 0 go on, else the CUresult to return. */
+#define SIM_FAULT_DROPPED (-2)
+/* Before every call of the driver: 0 go on, SIM_FAULT_DROPPED return success and do nothing, else the CUresult to return. */
 int sim_fault_enter(const char *name);
-#define SIM_ENTER()                                      \
-	do {                                             \
-		int entered = sim_fault_enter(__func__); \
-		if (entered)                             \
-			return entered;                  \
+#define SIM_ENTER()                                                            \
+	do {                                                                   \
+		int entered = sim_fault_enter(__func__);                       \
+		if (entered)                                                   \
+			return entered == SIM_FAULT_DROPPED ? CU_OK : entered; \
 	} while (0)
 
 /* For calls that move no bytes: 0 go on, else the CUresult to return. Crashes or blocks where the plan says so. */

@@ -202,6 +202,7 @@ int sim_twin_check(struct sim_kernel *k)
 	j.view = &v;
 	sim_store_read(sim_view_store(&res), res.phys, &j.result, sizeof(j.result));
 	judge_range(&j, begin, end);
+	j.result.compared += (end - begin) / 8;
 	sim_store_write(sim_view_store(&res), res.phys, &j.result, sizeof(j.result));
 	k->ns = sim_kernel_ns(&v, SIM_OP_SM_LOAD, begin, end - begin);
 	return CU_OK;

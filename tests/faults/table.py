@@ -48,6 +48,7 @@ class Row:
         self.mapping, self.says, self.level, self.gpus, self.links, self.ci = mapping, says, level, gpus, links, ci
         self.spoils = spoils  # pair: only A>B; both: A and B, whatever they do; call: anybody, but nothing is damage
         # speed: nothing is damage anywhere, and nothing is allowed that `vetoes` names
+        # lie: whatever it is called, nothing is allowed that `vetoes` names
         self.options, self.host, self.moves, self.vetoes = list(options), host or {}, moves, vetoes
         self.measure, self.finds = measure, finds  # finds: the code of a finding about A>B
 
@@ -156,6 +157,16 @@ def rows():
         call("always fails", "error", error=999)
         call("is late", "block", ms=60, every=9)
         call("never returns", "hang", after=20, options=["--deadline", "20"], ci=name == "cuMemUnmap")
+    # 9. Success is reported and nothing was done: from the start, from the middle, here and there.
+    for name in ("cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyAsync", "cuMemcpyPeerAsync"):
+        vetoes = ("peer_copies",) if name == "cuMemcpyPeerAsync" else CONSUMERS
+        for text, more in (("does nothing", {}), ("does nothing in the end", {"after": 40}), ("now and then does nothing", {"every": 13, "after": 5})):
+            if name == "cuMemcpyPeerAsync":
+                more = {"every": 2} if more else {}
+            out.append(Row(f"{name} {text}", dict(op="call", name=name, effect="drop", **more), None, None, spoils="lie", moves=False,
+                           vetoes=vetoes, ci=name == "cuLaunchKernel" and "in the end" in text))
+    out.append(Row("access is said to be enabled already", dict(op="call", name="cuCtxEnablePeerAccess", effect="error", error=704), None, None,
+                   spoils="lie", moves=False, vetoes=("peer_copies",)))
     return out
 
 
@@ -193,7 +204,7 @@ def neighbours(row, run):
             out.append(f"{src}>{dst} {leg['leg']} {leg['mapping']} {leg['verdict']} {leg['damage']} '{leg['note']}'")
         if row.spoils == "call" and leg["verdict"] == "CORRUPT":
             out.append(f"{src}>{dst} {leg['leg']} {leg['mapping']} CORRUPT {leg['damage']} '{leg['note']}'")
-        if not concerned and row.spoils not in ("call", "speed") and leg["verdict"] in BAD:
+        if not concerned and row.spoils not in ("call", "lie", "speed") and leg["verdict"] in BAD:
             out.append(f"{src}>{dst} {leg['leg']} {leg['mapping']} {leg['verdict']} {leg['damage']} '{leg['note']}'")
     if row.spoils == "pair":
         for src in (A, B, C)[:row.gpus]:
@@ -231,6 +242,8 @@ def judge(row, run):
         out += [f"{name} is allowed" for name in row.vetoes if consumers[name]["allowed"] is not False]
         if run.exit != 1:
             out.append(f"exit {run.exit}")
+    elif row.spoils == "lie":
+        out += [f"{name} is allowed" for name in row.vetoes if consumers[name]["allowed"] is not False]
     elif row.spoils == "speed":
         out += [f"{name} is allowed" for name in row.vetoes if consumers[name]["allowed"] is not False]
         if not any(f["code"] == row.finds and f["subject"] == f"{A}>{B}" for f in run.report["findings"]):

@@ -124,6 +124,8 @@ static void test_refused(void **state)
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"call\", \"name\": \"cuInit\", \"effect\": \"block\"}]"), "ms belongs to block");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"open\", \"effect\": \"error\", \"calls\": 3}]"), "calls belongs to");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"fence\", \"effect\": \"drop\"}]"), "can only fail");
+	assert_true(load(HOST(TWO, ", \"faults\": [{\"op\": \"call\", \"name\": \"cuInit\", \"effect\": \"drop\"}]")));
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"call\", \"name\": \"cuInit\", \"effect\": \"zeros\"}]"), "can only fail");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"sm_store\", \"effect\": \"reorder\"}]"), "belongs to op flag");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"atomic\", \"effect\": \"torn\"}]"), "torn belongs to");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"bit_flip\", \"bits\": 0}]"), "bits");

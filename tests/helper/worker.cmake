@@ -42,6 +42,11 @@ target_link_libraries(worker_ops PRIVATE p2psafe_warnings p2psafe_worker_drive P
 add_test(NAME worker_ops COMMAND worker_ops $<TARGET_FILE:worker_process> ${P2PSAFE_LIBEXEC}/sim/libcuda.so.1)
 set_tests_properties(worker_ops PROPERTIES TIMEOUT 120)
 
+add_executable(worker_lies worker_lies.c)
+target_link_libraries(worker_lies PRIVATE p2psafe_warnings p2psafe_worker_drive PkgConfig::CMOCKA)
+add_test(NAME worker_lies COMMAND worker_lies $<TARGET_FILE:worker_process> ${P2PSAFE_LIBEXEC}/sim/libcuda.so.1)
+set_tests_properties(worker_lies PROPERTIES TIMEOUT 120)
+
 add_executable(worker_measure worker_measure.c)
 target_link_libraries(worker_measure PRIVATE p2psafe_warnings p2psafe_worker_drive PkgConfig::CMOCKA)
 add_test(NAME worker_measure COMMAND worker_measure $<TARGET_FILE:worker_process> ${P2PSAFE_LIBEXEC}/sim/libcuda.so.1)

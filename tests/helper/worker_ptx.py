@@ -29,7 +29,7 @@ ALLOWED = [
     r"atom\.sys\.global\.cas\.b64",
     r"red\.global\.(add|min)\.u64",
     r"bar\.warp\.sync|bar\.sync|bar\.red\.or\.pred|vote\.sync\.any\.pred",
-    r"shfl\.sync\.idx\.b32",
+    r"shfl\.sync\.(idx|bfly)\.b32",
     r"cvta\.to\.global\.u64",
     r"cvt\.u64\.u32",
     r"cvt\.u32\.u64",

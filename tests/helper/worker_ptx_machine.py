@@ -7,7 +7,7 @@ import re
 
 M64 = (1 << 64) - 1
 LANES = 32
-WARP_WIDE = ("bar.warp.sync", "shfl.sync.idx.b32", "vote.sync.any.pred")
+WARP_WIDE = ("bar.warp.sync", "shfl.sync.idx.b32", "shfl.sync.bfly.b32", "vote.sync.any.pred")
 BLOCK_WIDE = ("bar.sync", "bar.red.or.pred")
 
 
@@ -240,9 +240,9 @@ class Kernel:
         if len({t.waiting[0] for t in warp}) != 1:
             raise ValueError("lanes wait at different places: %s" % sorted({(t.waiting[0], t.waiting[1]) for t in warp}))
         _, op, args = warp[0].waiting
-        if op == "shfl.sync.idx.b32":
+        if op.startswith("shfl.sync."):
             lane = getter(args[2])
-            values = [warp[lane(t)].r[args[1]] for t in warp]
+            values = [warp[i ^ lane(t) if "bfly" in op else lane(t)].r[args[1]] for i, t in enumerate(warp)]
             for t, value in zip(warp, values):
                 t.r[args[0]] = value
         elif op in ("vote.sync.any.pred", "bar.red.or.pred"):

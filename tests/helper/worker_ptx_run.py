@@ -14,6 +14,7 @@ SIZE = 1 << 14
 SEED, OTHER, POISON = 0xa5a5000012345678, 0x0f0f777700001234, 0x1111222233334444
 NOT_RUN, DONE, IDLE, NO_GO, TIMEOUT, ABORTED = range(6)
 SAMPLES = 32
+COMPARED = 24 + 16 * SAMPLES  # in the result of a check
 P2S_BARE = 4
 ROLE = 96 + 16 * SAMPLES
 
@@ -86,10 +87,12 @@ def check_once(bench, region, inside, damage, grid):
         bench.a[at] ^= 0x40
     bad = sorted({at // 8 * 8 for at in damage if begin <= at < end})
     bench.res[:24] = struct.pack("<3Q", 0, M64, 0)
+    bench.res[COMPARED:COMPARED + 8] = struct.pack("<Q", 1 << 44)
     bench.run("check", [A, begin, end, lo, hi, SEED, OTHER, RES], *grid)
     count, first, samples = struct.unpack_from("<3Q", bench.res)
     what = "check %r %r" % (region, inside)
     same(what, (count, first), (len(bad), bad[0] if bad else M64))
+    same(what + " compared", struct.unpack_from("<Q", bench.res, COMPARED)[0], (1 << 44) + (end - begin) // 8)
     found = [struct.unpack_from("<2Q", bench.res, 24 + 16 * i) for i in range(min(samples, SAMPLES))]
     same(what + " samples", len(found), min(len(bad), SAMPLES))
     for at, value in found:
@@ -340,6 +343,7 @@ def run_atomic(bench):
 def self_test(text):
     """Mutants of the text must be caught."""
     mutants = [("fill", "st.global.u8 [%addr], %x;\nBODY", "BODY"), ("check", "min.s64 %hi, %hi, 8", "min.s64 %hi, %hi, 7"),
+               ("check", "add.u32 %r8, %r8, 2; add.u64 %o2", "add.u64 %o2"),
                ("load", "@%p st.global.v2.u64 [%addr], {%x3, %y3};", ""),
                ("mp", "setp.eq.u64 %p, %flag, %w;", "setp.ne.u64 %p, %flag, %w;"),
                ("tear", "setp.eq.u64 %p, %e, %x; @%p bra RKNOWN;", "bra RKNOWN;"),
