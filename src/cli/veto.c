@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static int add(struct cli_veto *v, const struct p2psafe_setting *from, int veto)
 {
@@ -137,12 +138,57 @@ int cli_veto_apply(const struct cli_veto *v)
 	return 1;
 }
 
-/* 1 if one of CMD's words is the argument, alone or as NAME=VALUE. */
-static int has_argument(char *const *command, const char *name)
+/* 1 if CMD has the argument: NAME alone, and with a value NAME=VALUE or NAME VALUE. */
+static int has_argument(char *const *command, const char *name, const char *value)
 {
 	size_t len = strlen(name);
 	for (size_t i = 1; command[0] != NULL && command[i] != NULL; i++) {
-		if (strncmp(command[i], name, len) == 0 && (command[i][len] == '\0' || command[i][len] == '='))
+		const char *given = NULL;
+		if (strncmp(command[i], name, len) != 0)
+			continue;
+		if (command[i][len] == '=')
+			given = command[i] + len + 1;
+		else if (command[i][len] == '\0')
+			given = value[0] != '\0' ? command[i + 1] : "";
+		if (given != NULL && (value[0] == '\0' || strcasecmp(given, value) == 0))
+			return 1;
+	}
+	return 0;
+}
+
+/* The arguments with which a program obeys; those that are no setting here are not needed. A program refuses what it does not
+ * know, so one row that is there in whole says which program it is, too. */
+static const struct {
+	int32_t consumer;
+	const char *arguments[2];
+} obeying[] = {
+	/* vLLM */
+	{P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE, {"--disable-custom-all-reduce", "--compilation-config.pass_config.fuse_allreduce_rms"}},
+	/* SGLang */
+	{P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE, {"--disable-custom-all-reduce", "--enforce-disable-flashinfer-allreduce-fusion"}},
+};
+
+static const struct cli_setting *argument_of(const struct cli_veto *v, int32_t consumer, const char *name)
+{
+	for (size_t i = 0; i < v->count; i++) {
+		const struct cli_setting *s = &v->settings[i];
+		if (s->consumer == consumer && s->kind == P2PSAFE_SETTING_ARGUMENT && strcmp(s->name, name) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+static int obeys(const struct cli_veto *v, int32_t consumer, char *const *command)
+{
+	for (size_t row = 0; row < sizeof(obeying) / sizeof(obeying[0]); row++) {
+		int needed = 0;
+		int given = 0;
+		for (size_t k = 0; k < 2 && obeying[row].consumer == consumer; k++) {
+			const struct cli_setting *s = argument_of(v, consumer, obeying[row].arguments[k]);
+			needed += s != NULL;
+			given += s != NULL && has_argument(command, s->name, s->value);
+		}
+		if (needed > 0 && given == needed)
 			return 1;
 	}
 	return 0;
@@ -152,14 +198,15 @@ int cli_veto_unenforced(const struct cli_veto *v, char *const *command)
 {
 	int unenforced = 0;
 	for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_MULTICAST; c++) {
-		int enforced = v->enforced[c];
+		int by_arguments = obeys(v, c, command);
+		int enforced = v->enforced[c] || by_arguments;
 		for (size_t i = 0; v->denied[c] && i < v->count; i++) {
 			const struct cli_setting *s = &v->settings[i];
 			if (s->consumer != c || s->applied)
 				continue;
-			if (s->kind == P2PSAFE_SETTING_ARGUMENT && has_argument(command, s->name))
-				enforced = 1;
-			else if (s->kind == P2PSAFE_SETTING_ADVICE)
+			if (s->kind == P2PSAFE_SETTING_ARGUMENT && (by_arguments || has_argument(command, s->name, s->value)))
+				continue;
+			if (s->kind == P2PSAFE_SETTING_ADVICE)
 				cli_say("veto of %s: to be done by you: %s", p2psafe_consumer_name(c), s->why);
 			else
 				cli_say("veto of %s: to be done by you: %s %s%s%s%s%s", p2psafe_consumer_name(c),

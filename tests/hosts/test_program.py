@@ -10,6 +10,7 @@ import pathlib
 import pty
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -316,8 +317,34 @@ class Settings(Program):
         self.assertIn("is not executed", err)
         code, out, err = self.run_program(*words, "--disable-custom-all-reduce")
         self.assertNotIn("veto of custom_all_reduce: nothing", err)
+        self.assertNotIn("fuse", err)  # not on these GPUs
         code, out, _ = self.run_program("--host", HEALTHY, "run", "--require-enforced", "--", "echo", "started")
         self.assertEqual((code, out), (0, "started\n"))
+
+
+    def test_a_fused_all_reduce_has_a_switch_of_its_own(self):
+        """On Hopper and data-centre Blackwell one argument is not enough, and which one more depends on the program."""
+        host = self.cache.parent / "host"
+        shutil.copytree(HEALTHY, host, symlinks=True)
+        cuda = json.loads((host / "cuda.json").read_text(encoding="utf-8"))
+        ends = [gpu["bdf"] for gpu in cuda["gpus"]]
+        cuda["faults"] = [{"src": ends[0], "dst": ends[1], "op": "sm_store", "effect": "drop"}]
+        (host / "cuda.json").write_text(json.dumps(cuda), encoding="utf-8")
+        plain, vllm = "--disable-custom-all-reduce", "--compilation-config.pass_config.fuse_allreduce_rms"
+        sglang = "--enforce-disable-flashinfer-allreduce-fusion"
+        nothing = "veto of custom_all_reduce: nothing"
+        told = {}
+        for arguments in ([], [plain], [vllm + "=false"], [plain, vllm], [plain, vllm + "=true"], [plain, vllm, "true"], [plain, vllm + "=false"],
+                          [plain, vllm, "False"], [plain, sglang]):
+            code, out, err = self.run_program("--host", host, "run", "--level", "quick", "--", "echo", "started", *arguments)
+            self.assertEqual((code, out.split()[0]), (0, "started"))
+            told[" ".join(arguments)] = err
+        enforced = {arguments for arguments, err in told.items() if nothing not in err}
+        self.assertEqual(enforced, {f"{plain} {vllm}=false", f"{plain} {vllm} False", f"{plain} {sglang}"})
+        for arguments in enforced:
+            self.assertNotIn("veto of custom_all_reduce: to be done by you: argument", told[arguments])
+        for name in (vllm, sglang):
+            self.assertIn("to be done by you: argument " + name, told[plain])
 
 
 class Cache(Program):

@@ -83,6 +83,42 @@ static void a_veto_never_permits(void **state)
 	p2s_model_free(&m);
 }
 
+/* Frameworks fuse all-reduces by themselves on sm_90 and sm_100: there, and where the kind is not known, one more argument. */
+static void fused_all_reduces(void **state)
+{
+	static const struct {
+		int32_t a, b, told;
+	} kinds[] = {{9, 9, 1}, {10, 10, 1}, {12, 12, 0}, {8, 8, 0}, {8, 9, 1}, {0, 8, 1}, {11, 12, 0}};
+	static const char *const names[] = {"--compilation-config.pass_config.fuse_allreduce_rms",
+										"--enforce-disable-flashinfer-allreduce-fusion"};
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(p2s_rules_judge(&m, NULL), 1);
+	assert_int_equal(p2s_choose(&m), 1);
+	for (size_t i = 0; i < COUNT(kinds); i++) {
+		m.gpus[0].cc_major = kinds[i].a;
+		m.gpus[1].cc_major = kinds[i].b;
+		assert_int_equal(p2s_emit_settings(&m, 0), 1);
+		for (size_t n = 0; n < COUNT(names); n++)
+			assert_int_equal(setting(&m, names[n]) != NULL, kinds[i].told);
+		assert_non_null(setting(&m, "--disable-custom-all-reduce"));
+	}
+	/* who is not in the group does not count; nobody knows what no GPU at all is */
+	m.gpus[0].cc_major = 9;
+	m.gpus[0].in_group = 0;
+	assert_int_equal(p2s_emit_settings(&m, 0), 1);
+	assert_null(setting(&m, names[0]));
+	m.gpus[1].in_group = 0;
+	assert_int_equal(p2s_emit_settings(&m, 0), 1);
+	assert_non_null(setting(&m, names[0]));
+	p2s_model_free(&m);
+	judged(&m, 2, P2PSAFE_VERDICT_OK);
+	assert_null(setting(&m, names[0]));
+	p2s_model_free(&m);
+}
+
 static void text_forms(void **state)
 {
 	static const struct {
@@ -509,6 +545,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_emitted_where_everything_is_proven),
 									   cmocka_unit_test(torn_lines_cost_one_protocol),
 									   cmocka_unit_test(a_veto_never_permits),
+									   cmocka_unit_test(fused_all_reduces),
 									   cmocka_unit_test(text_forms),
 									   cmocka_unit_test(quoting),
 									   cmocka_unit_test(nothing_breaks_out),

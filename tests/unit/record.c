@@ -188,6 +188,8 @@ static void sixty_four_gpus_fit(void **state)
 		m.gpus[i].bar_start[4] = UINT64_C(0x300000000000) + (i << 40);
 		m.gpus[i].bar_bytes[4] = UINT64_C(1) << 25;
 		m.gpus[i].driver_order = (int32_t)(P2S_MAX_GPUS - 1 - i);
+		m.gpus[i].cc_major = 10;
+		m.gpus[i].cc_minor = 3;
 	}
 	for (int32_t i = 0; i < P2S_MAX_GPUS; i++)
 		if (i != 5)
@@ -200,6 +202,7 @@ static void sixty_four_gpus_fit(void **state)
 	assert_int_equal(p2s_record_parse(&back, text, strlen(text)), 1);
 	assert_int_equal(back.gpu_count, P2S_MAX_GPUS);
 	assert_int_equal(back.gpus[0].order, P2S_MAX_GPUS - 1);
+	assert_int_equal(back.gpus[0].cc, 103);
 	assert_memory_equal(back.verdict, r.verdict, (size_t)P2S_MAX_GPUS * P2S_MAX_GPUS * P2S_CONSUMERS);
 	assert_memory_equal(back.path, r.path, (size_t)P2S_MAX_GPUS * P2S_MAX_GPUS);
 	assert_int_equal(p2s_key_matches(&back, &m, &h, &any, reason, sizeof reason), 1);

@@ -30,10 +30,12 @@ struct lazy {
 	int32_t nccl_level;
 	int32_t own_topology;
 	int32_t allowed[P2S_CONSUMERS];
+	unsigned char *said; /* [(src * gpu_count + dst) * P2S_CONSUMERS + consumer]; index 0: the pair's verdict */
 	char *visible;
 	char *device_order;
 	char path[600];
 	char reason[256];
+	size_t pair_count;
 	size_t gpu_count;
 	struct {
 		char address[P2S_BDF_TEXT];
@@ -45,6 +47,7 @@ static void lazy_free(void *user)
 {
 	struct lazy *l = user;
 
+	free(l->said);
 	free(l->visible);
 	free(l->device_order);
 	free(l);
@@ -67,6 +70,40 @@ static void regroup(const struct lazy *l, struct p2s_model *m)
 			m->gpus[i].state = P2PSAFE_GPU_STATE_NOT_OURS;
 	}
 	p2s_model_drop_outsiders(m);
+}
+
+static unsigned char *said(const struct lazy *l, int32_t src, int32_t dst)
+{
+	return l->said + ((size_t)src * l->gpu_count + (size_t)dst) * P2S_CONSUMERS;
+}
+
+static int32_t at(const struct lazy *l, const char *address)
+{
+	for (size_t i = 0; i < l->gpu_count; i++)
+		if (strcmp(l->gpus[i].address, address) == 0)
+			return (int32_t)i;
+	return -1;
+}
+
+/* Does every pair say what the decision said of it? A record may hold a failure of an earlier run that is not among these legs, and
+ * groups of GPUs are chosen pair by pair. */
+static int32_t says_the_same(const struct lazy *l, const struct p2s_model *m)
+{
+	int32_t map[P2S_MAX_GPUS];
+
+	for (size_t i = 0; i < m->gpu_count; i++)
+		map[i] = at(l, m->gpus[i].address);
+	for (size_t i = 0; i < m->pair_count; i++) {
+		const struct p2s_pair *p = &m->pairs[i];
+		const unsigned char *of = map[p->src] >= 0 && map[p->dst] >= 0 ? said(l, map[p->src], map[p->dst]) : NULL;
+
+		if (of == NULL || of[0] != p->verdict || memcmp(of + 1, p->permits + 1, P2S_CONSUMERS - 1) != 0)
+			return 0;
+	}
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+		if (m->consumers[c].allowed != l->allowed[c])
+			return 0;
+	return m->pair_count == l->pair_count;
 }
 
 /* Judged again from the legs, the evidence must say what the decision says; else the file is not believed. */
@@ -95,10 +132,7 @@ static int32_t load(void *user, struct p2s_model *m)
 	if (!p2s_rules_judge(m, NULL) || !p2s_choose(m) || !p2s_emit_settings(m, l->pass_untested))
 		return 0;
 	p2s_choose_ordinals(m, l->visible, l->device_order);
-	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
-		if (m->consumers[c].allowed != l->allowed[c])
-			return 0;
-	return 1;
+	return says_the_same(l, m);
 }
 
 static int32_t copy(char **to, const char *from)
@@ -136,7 +170,15 @@ static int32_t prepare_lazy(struct p2s_session *s, const struct p2s_record *r, c
 		l->gpus[i].driver_order = m->gpus[i].driver_order;
 	}
 	l->gpu_count = m->gpu_count;
-	if (!copy(&l->visible, s->request.visible) || !copy(&l->device_order, s->request.device_order)) {
+	l->pair_count = m->pair_count;
+	l->said = calloc(m->gpu_count * m->gpu_count + 1, P2S_CONSUMERS);
+	for (size_t i = 0; i < m->pair_count && l->said != NULL; i++) {
+		unsigned char *of = said(l, m->pairs[i].src, m->pairs[i].dst);
+
+		memcpy(of, m->pairs[i].permits, P2S_CONSUMERS);
+		of[0] = (unsigned char)m->pairs[i].verdict;
+	}
+	if (l->said == NULL || !copy(&l->visible, s->request.visible) || !copy(&l->device_order, s->request.device_order)) {
 		lazy_free(l);
 		return p2s_answer_oom(s);
 	}
@@ -181,7 +223,8 @@ static unsigned char *transfer(const struct p2s_record *r, struct p2s_model *m)
 	return verdict;
 }
 
-/* What the record knows and sysfs does not: minors decide whose GPUs these are, UUIDs and the driver's order resolve names. */
+/* What the record knows and sysfs does not: minors decide whose GPUs these are, UUIDs and the driver's order resolve names; some
+ * settings concern some kinds of GPU. */
 static void lend_names(const struct p2s_record *r, struct p2s_model *m)
 {
 	for (size_t i = 0; i < m->gpu_count; i++) {
@@ -191,6 +234,8 @@ static void lend_names(const struct p2s_record *r, struct p2s_model *m)
 			continue;
 		m->gpus[i].minor = r->gpus[k].minor;
 		m->gpus[i].driver_order = r->gpus[k].order;
+		m->gpus[i].cc_major = r->gpus[k].cc / 10;
+		m->gpus[i].cc_minor = r->gpus[k].cc % 10;
 		snprintf(m->gpus[i].uuid, sizeof m->gpus[i].uuid, "%s", r->gpus[k].uuid);
 	}
 }

@@ -6,7 +6,7 @@
 #include "emit/emit.h"
 #include "rules/rules.h"
 
-enum when { ALWAYS, OFF, NEAR, FABRIC, LINES, PROMOTED, FAR };
+enum when { ALWAYS, OFF, NEAR, FABRIC, LINES, FUSED, PROMOTED, FAR };
 
 struct row {
 	int32_t consumer;
@@ -68,6 +68,23 @@ static int32_t farthest(const struct p2s_model *m)
 	return far;
 }
 
+/* vLLM and SGLang fuse all-reduces by themselves on sm_90 and sm_100 only. Unknown may be one of these. */
+static int32_t fuses(const struct p2s_model *m)
+{
+	size_t group = 0;
+
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		int32_t cc = m->gpus[i].cc_major;
+
+		if (!m->gpus[i].in_group)
+			continue;
+		group++;
+		if (cc == 9 || cc == 10 || cc <= 0)
+			return 1;
+	}
+	return group == 0;
+}
+
 static int32_t applies(const struct p2s_model *m, const struct row *r, int32_t vetoed)
 {
 	switch (r->when) {
@@ -79,6 +96,8 @@ static int32_t applies(const struct p2s_model *m, const struct row *r, int32_t v
 		return vetoed && near_only(m);
 	case FABRIC:
 		return vetoed && m->fabric;
+	case FUSED:
+		return vetoed && fuses(m);
 	case LINES: /* takes one protocol away from whoever is allowed; who is vetoed needs no more */
 		return m->torn_lines && (!vetoed || near_only(m));
 	case PROMOTED:

@@ -72,6 +72,7 @@ static void gpu_from_model(struct p2s_record_gpu *to, const struct p2s_gpu *g)
 	snprintf(to->uuid, sizeof to->uuid, "%s", g->uuid);
 	to->minor = g->minor;
 	to->order = g->driver_order;
+	to->cc = 10 * g->cc_major + g->cc_minor;
 	to->tested = g->in_group;
 }
 
@@ -271,9 +272,9 @@ static char *write_record(const struct p2s_record *r, int32_t compact, int32_t *
 			p2s_compact_hash(g->bars, hash, sizeof hash);
 		else
 			hash[0] = '\0';
-		p2s_emit_append(gpus, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:b}", "bdf", g->address, "id", g->id, "bars",
+		p2s_emit_append(gpus, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:i, s:b}", "bdf", g->address, "id", g->id, "bars",
 											  hash[0] != '\0' ? hash : g->bars, "domain_type", text_json(g->domain_type), "uuid", text_json(g->uuid),
-											  "minor", (int)g->minor, "order", (int)g->order, "tested", g->tested != 0));
+											  "minor", (int)g->minor, "order", (int)g->order, "cc", (int)g->cc, "tested", g->tested != 0));
 	}
 	for (int32_t c = 0; c < P2S_CONSUMERS; c++)
 		if (c != P2PSAFE_CONSUMER_MULTICAST)
@@ -369,6 +370,8 @@ static int32_t read_gpus(struct p2s_record *r, const json_t *list)
 			return 0;
 		g->minor = small(json_object_get(o, "minor"), 256);
 		g->order = small(json_object_get(o, "order"), P2S_MAX_GPUS);
+		g->cc = small(json_object_get(o, "cc"), 1000);
+		g->cc = g->cc < 0 ? 0 : g->cc;
 		g->tested = json_is_true(json_object_get(o, "tested"));
 		if (g->address[0] == '\0' || p2s_record_gpu(r, g->address) != (int32_t)i)
 			return 0;

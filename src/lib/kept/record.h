@@ -22,6 +22,7 @@ struct p2s_record_gpu {
 	char uuid[48];
 	int32_t minor;  /* -1 unknown */
 	int32_t order;  /* the driver's own order, as p2s_gpu.driver_order; -1 unknown */
+	int32_t cc;     /* compute capability, 10 * major + minor; 0 unknown */
 	int32_t tested; /* belongs to the group that was judged */
 };
 
