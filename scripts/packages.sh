@@ -3,7 +3,7 @@
 
 packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libpci-dev libnuma-dev)
 packages_test=(g++ clang make binutils libcmocka-dev python3 python3-pip python3-setuptools python3-wheel
-	abigail-tools patchelf)
+	abigail-tools patchelf locales)
 packages_qemu=(qemu-system-x86 busybox-static pciutils)
 
 say()

@@ -14,12 +14,14 @@ SONAME = "libp2psafe.so.1"
 NEEDED = {"libjansson.so.4", "libc.so.6"}
 
 # The process that loads the library stays untouched: these would print, end it, or change its environment, signals,
-# threads, folder or loaded libraries.
+# threads, folder or loaded libraries. The last line: answers that depend on the caller's locale, and, for strerror, catalogues of
+# translations that stay mapped.
 FORBIDDEN = set(
     """printf fprintf vprintf vfprintf puts fputs putchar perror psignal stdout stderr __printf_chk __fprintf_chk __vfprintf_chk
     __vprintf_chk exit quick_exit abort atexit on_exit setenv putenv unsetenv clearenv getenv signal sigaction pthread_create
     dlopen dlmopen system popen chdir fchdir umask setlocale error err warn syslog openlog sched_setaffinity
-    pthread_setaffinity_np setpriority""".split()
+    pthread_setaffinity_np setpriority
+    newlocale uselocale localeconv strerror strerror_r strcasecmp strncasecmp strcasestr strtod strcoll strxfrm""".split()
 )
 
 

@@ -64,11 +64,14 @@ static int32_t read_placement(struct making *k)
 	size_t n = f != NULL && text != NULL ? fread(text, 1, PLACEMENT_MAX - 1, f) : 0;
 	int32_t rc = 0;
 	char *rest = NULL;
+	char why[64] = "cannot be read, or is no short text";
 
+	if (f == NULL)
+		snprintf(why, sizeof why, "cannot be opened (errno %d)", errno);
 	if (text == NULL)
 		rc = p2s_answer_oom(k->s);
 	else if (f == NULL || ferror(f) || n == 0 || n == PLACEMENT_MAX - 1 || strlen(text) != n)
-		rc = refuse(k->s, k->s->request.placement_file, f == NULL ? strerror(errno) : "cannot be read, or is no short text");
+		rc = refuse(k->s, k->s->request.placement_file, why);
 	if (f != NULL)
 		fclose(f);
 	for (char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL; line != NULL && rc == 0; line = strtok_r(NULL, "\n", &rest)) {
@@ -381,8 +384,10 @@ static int32_t publish(struct making *k, p2psafe_report *report, int32_t islands
 
 	free(text);
 	if (why != 0) {
-		p2s_log(k->s->log, P2PSAFE_LOG_WARNING, "topology file %s: %s; NCCL is given none", k->path,
-		        why == EEXIST ? "there is a file that is not ours" : strerror(why));
+		if (why == EEXIST)
+			p2s_log(k->s->log, P2PSAFE_LOG_WARNING, "topology file %s: there is a file that is not ours; NCCL is given none", k->path);
+		else
+			p2s_log(k->s->log, P2PSAFE_LOG_WARNING, "topology file %s: cannot be written (errno %d); NCCL is given none", k->path, why);
 		return 0;
 	}
 	for (int i = 0; i < 2 && ok; i++)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/ascii.h"
+
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
 /* Parameters that change peer transfers; others (TemporaryFilePath, ...) are of no interest. */
@@ -108,7 +110,7 @@ int32_t p2s_driver_has_key(const char *dwords, const char *key)
 	while (*dwords != '\0') {
 		size_t len = strcspn(dwords, ends);
 
-		if (len == n && strncasecmp(dwords, key, n) == 0)
+		if (len == n && p2s_ascii_same_start(dwords, key, n))
 			return 1;
 		dwords += len;
 		/* The value ends at the next separator; what is between is no key. */
@@ -127,7 +129,7 @@ static void look_for_patch(struct p2s_model *m)
 		return;
 	h->patched = P2S_NO; /* no sign; most patched drivers show none */
 	for (size_t i = 0; i < COUNT(patch_marks); i++) {
-		if (strcasestr(m->driver_version, patch_marks[i]) == NULL)
+		if (!p2s_ascii_contains(m->driver_version, patch_marks[i]))
 			continue;
 		h->patched = P2S_YES;
 		snprintf(h->patched_why, sizeof h->patched_why, "driver version %s names a patch", m->driver_version);

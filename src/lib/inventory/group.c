@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/ascii.h"
 #include "core/bdf.h"
 #include "inventory/inventory.h"
 
@@ -159,12 +160,12 @@ static int32_t find(const struct p2s_model *m, const char *word)
 	unsigned long n;
 	int32_t found = -1;
 
-	if (strncasecmp(word, "GPU-", 4) == 0) {
+	if (p2s_ascii_same_start(word, "GPU-", 4)) {
 		int32_t known = 0;
 
 		for (int32_t i = 0; i < (int32_t)m->gpu_count; i++) {
 			known += m->gpus[i].uuid[0] != '\0';
-			if (strlen(word) < 8 || strncasecmp(m->gpus[i].uuid, word, strlen(word)) != 0)
+			if (strlen(word) < 8 || !p2s_ascii_same_start(m->gpus[i].uuid, word, strlen(word)))
 				continue;
 			if (found >= 0)
 				return -3;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/ascii.h"
 #include "inventory/cpuid.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
@@ -207,7 +208,7 @@ static int32_t variable(const char *env, size_t len, const char *name, char *out
 
 static int32_t is_wsl(const struct p2s_model *m)
 {
-	return strcasestr(m->kernel, "microsoft") != NULL || strstr(m->kernel, "WSL") != NULL;
+	return p2s_ascii_contains(m->kernel, "microsoft") || strstr(m->kernel, "WSL") != NULL;
 }
 
 /* The order is systemd's (detect_container). What the first process was started with is the last word; whoever may not read it

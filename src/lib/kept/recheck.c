@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "core/ascii.h"
 #include "evidence/log.h"
 
 static int32_t differs(struct p2s_recheck *r, const char *what, const char *of)
@@ -33,7 +33,7 @@ static int32_t same_text(struct p2s_recheck *r, const char *what, const char *of
 {
 	if (kept[0] == '\0' || now[0] == '\0')
 		return unread(r, what);
-	return strcasecmp(kept, now) == 0 || differs(r, what, of);
+	return p2s_ascii_same(kept, now) || differs(r, what, of);
 }
 
 /* Every bridge above the GPU, and the GPU itself. A GPU that hangs elsewhere has other words, whatever they are. */
