@@ -40,6 +40,8 @@ static void table(void **state)
 		{4, BAD, S, 1, 4, OK, S, 1, P2S_POLICY_COUNT_PASS},
 		{4, BAD, S, 1, 4, OK, S, 2, P2S_POLICY_REPLACE}, /* the third is */
 		{4, BAD, S, 1, 4, OK, Q, 2, P2S_POLICY_KEEP},    /* of at least its level */
+		{4, BAD, Q, 1, 4, OK, S, 0, P2S_POLICY_REPLACE}, /* says more, and takes the failure along */
+		{2, BAD, S, 1, 4, OK, S, 0, P2S_POLICY_REPLACE},
 		{4, BAD, S, 1, 4, NOT, S, 2, P2S_POLICY_KEEP},
 		{4, HANG, S, 1, 4, OK, S, 9, P2S_POLICY_KEEP}, /* for this boot */
 		{4, HANG, S, 0, 4, OK, S, 0, P2S_POLICY_REPLACE},
@@ -63,6 +65,26 @@ static void table(void **state)
 			fail_msg("row %zu: %d, expected %d", i, got, rows[i].want);
 		p2s_record_free(&old);
 		p2s_record_free(&now);
+	}
+}
+
+/* A simulated host that is given the folder of a machine leaves what is there; the machine takes no notice of it. */
+static void a_simulated_answer_replaces_no_real_one(void **state)
+{
+	static const int32_t verdicts[] = {OK, SLOW, NOT, BAD, HANG};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(verdicts) * COUNT(verdicts) * 2; i++) {
+		struct p2s_record real;
+		struct p2s_record sim;
+
+		make(&real, 2, verdicts[i / 2 % COUNT(verdicts)], Q);
+		make(&sim, 4, verdicts[i / 2 / COUNT(verdicts)], S);
+		sim.simulated = 1;
+		assert_int_equal(p2s_policy_replace(&real, (int32_t)i % 2, &sim), P2S_POLICY_KEEP);
+		assert_int_equal(p2s_policy_replace(&sim, 0, &real), P2S_POLICY_REPLACE);
+		p2s_record_free(&real);
+		p2s_record_free(&sim);
 	}
 }
 
@@ -97,6 +119,7 @@ static void numbers_stay(void **state)
 static void when_to_try_again(void **state)
 {
 	static const int64_t after[] = {60, 300, 1800, 3600, 3600, 3600};
+	static const int64_t odd[] = {INT64_MIN, INT64_MAX}; /* what a file may hold and a clock may show */
 	struct p2s_record r;
 
 	(void)state;
@@ -108,6 +131,11 @@ static void when_to_try_again(void **state)
 		assert_int_equal(p2s_policy_retry(&r, 1000000 + after[i]), 1);
 	}
 	assert_int_equal(p2s_policy_retry(&r, 999999), 1); /* the clock was set back */
+	for (size_t i = 0; i < COUNT(odd); i++) {
+		r.created_unix = odd[i];
+		assert_int_equal(p2s_policy_retry(&r, odd[i]), 0);
+		assert_int_equal(p2s_policy_retry(&r, odd[COUNT(odd) - 1 - i]), 1); /* and forward, as far as it goes */
+	}
 	p2s_record_free(&r);
 	make(&r, 2, OK, S);
 	assert_int_equal(p2s_policy_retry(&r, INT64_MAX), 0);
@@ -119,7 +147,8 @@ static void when_to_try_again(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(numbers_stay), cmocka_unit_test(when_to_try_again)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(a_simulated_answer_replaces_no_real_one),
+	                                   cmocka_unit_test(numbers_stay), cmocka_unit_test(when_to_try_again)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

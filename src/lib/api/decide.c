@@ -12,6 +12,7 @@
 #include "core/names.h"
 #include "emit/emit.h"
 #include "ipc/proto.h"
+#include "kept/carry.h"
 #include "kept/key.h"
 #include "kept/lock.h"
 #include "kept/marker.h"
@@ -28,7 +29,7 @@ struct testing {
 	struct p2s_places places;
 	int dir; /* of the place that is written; -1 none */
 	struct p2s_lock lock;
-	uint64_t generation; /* of the record that we may publish, fixed when the lock was taken; 0 without it */
+	uint64_t generation; /* of the record that we may publish, fixed when the lock was taken; 0 without it, or if unknown */
 	struct p2s_marker marker;
 	int32_t forbidden; /* a marker says no */
 	int32_t unmarked;  /* no marker could be written */
@@ -115,56 +116,87 @@ static int32_t run_test(struct testing *t)
 	return rc != 0 ? rc : p2s_answer_finish(t->s, t->m, NULL);
 }
 
-/* Publishes the model if the old record may be replaced: under the lock as the generation that came next when it was taken, for somebody
- * who gave up waiting may have spoken for all meanwhile. Returns 1 if another process was first. */
-static int32_t publish(struct testing *t)
-{
+/* What the folder holds before we publish, and what it is worth. */
+struct before {
 	struct p2s_record old;
-	struct p2s_record now;
-	const char *why;
-	char reason[200];
-	uint64_t highest = p2s_store_highest(t->dir);
-	uint64_t next = t->generation != 0 ? t->generation : highest + 1;
-	enum p2s_policy policy = P2S_POLICY_REPLACE;
 	int32_t had;
-	int32_t result = -1;
-	char *full;
+	int32_t same_host; /* it speaks of this machine in its present boot; its GPUs are compared one by one */
+	int32_t valid;     /* and of all GPUs that were judged now; its level may be lower */
+	int32_t serves;    /* and it answers this request */
+};
 
-	if (next <= highest)
+static void look_before(struct testing *t, uint64_t highest, struct before *b)
+{
+	struct p2s_request any = t->s->request;
+	char reason[200];
+
+	memset(b, 0, sizeof *b);
+	b->had = p2s_store_last_whole(t->dir, &b->old);
+	if (!b->had)
+		return;
+	any.level = 0; /* the level is the policy's business here, not the key's */
+	b->same_host = p2s_key_host_matches(&b->old, t->m, &t->s->host, &any, reason, sizeof reason) &&
+				   p2s_recheck_record(t->dir, &b->old, t->m);
+	b->valid = b->same_host && p2s_key_matches(&b->old, t->m, &t->s->host, &any, reason, sizeof reason);
+	b->serves = b->valid && b->old.generation == highest &&
+				p2s_key_matches(&b->old, t->m, &t->s->host, &t->s->request, reason, sizeof reason);
+}
+
+static int32_t write_new(struct testing *t, struct p2s_record *now, uint64_t next)
+{
+	char *full = p2s_emit_full(t->m);
+	int32_t result = p2s_store_publish(t->dir, now, next, full);
+
+	free(full);
+	if (result == 1)
+		snprintf(t->m->kept_path, sizeof t->m->kept_path, "%.480s/%llu.json", t->places.place[t->places.write].dir,
+				 (unsigned long long)next);
+	return result;
+}
+
+/* Publishes the model if the old record may be replaced: under the lock as the generation that came next when it was taken, for somebody
+ * who gave up waiting may have spoken for all meanwhile. for_all: others of this start must find our answer, so what does not answer
+ * this request never stays. Returns 1 if what is kept afterwards says something else, which counts for all. */
+static int32_t publish(struct testing *t, int32_t for_all)
+{
+	enum p2s_policy policy = P2S_POLICY_REPLACE;
+	struct p2s_record now;
+	struct before b;
+	uint64_t highest;
+	int32_t result = -1;
+	int32_t other = 0;
+
+	if (t->generation == 0 || !p2s_store_highest(t->dir, &highest))
+		return 0; /* a number in the dark could be below what others read */
+	if (t->generation <= highest)
 		return 1;
 	if (!p2s_record_from_model(&now, t->m, &t->s->host, t->s->request.cuda_library)) {
 		p2s_record_free(&now);
 		return 0;
 	}
-	had = p2s_store_newest(t->dir, &old, &why);
-	if (had) {
-		struct p2s_request any = t->s->request;
-
-		any.level = 0; /* the level is the policy's business here, not the key's */
-		policy = p2s_policy_replace(&old,
-									p2s_key_matches(&old, t->m, &t->s->host, &any, reason, sizeof reason) &&
-										p2s_recheck_record(t->dir, &old, t->m),
-									&now);
+	look_before(t, highest, &b);
+	if (b.had) {
+		policy = p2s_policy_replace(&b.old, b.valid, &now);
+		other = b.serves && policy != P2S_POLICY_REPLACE && p2s_record_worst(&now) != p2s_record_worst(&b.old) &&
+				p2s_rules_worse(p2s_record_worst(&b.old), p2s_record_worst(&now)) == p2s_record_worst(&b.old);
+		if (for_all && policy == P2S_POLICY_KEEP && !b.serves && now.simulated == b.old.simulated)
+			policy = P2S_POLICY_REPLACE;
 		if (p2s_record_worst(&now) == P2PSAFE_VERDICT_UNTESTED)
-			now.retries = p2s_record_worst(&old) == P2PSAFE_VERDICT_UNTESTED ? old.retries + 1 : 0;
+			now.retries = p2s_record_worst(&b.old) == P2PSAFE_VERDICT_UNTESTED ? b.old.retries + 1 : 0;
 	}
 	if (policy == P2S_POLICY_COUNT_PASS) {
-		old.passes++;
-		result = p2s_store_republish(t->dir, &old, next);
+		b.old.passes++;
+		result = p2s_store_republish(t->dir, &b.old, t->generation);
 	} else if (policy == P2S_POLICY_REPLACE) {
-		full = p2s_emit_full(t->m);
-		result = p2s_store_publish(t->dir, &now, next, full);
-		free(full);
-		if (result == 1)
-			snprintf(t->m->kept_path, sizeof t->m->kept_path, "%.480s/%llu.json", t->places.place[t->places.write].dir,
-					 (unsigned long long)next);
+		other = b.same_host && p2s_carry_failures(&now, &b.old);
+		result = write_new(t, &now, t->generation);
 	}
-	if (had)
-		p2s_record_free(&old);
+	if (b.had)
+		p2s_record_free(&b.old);
 	p2s_record_free(&now);
 	if (result == 1 && t->lock.fd >= 0)
-		p2s_store_clean(t->dir, next);
-	return result == 0;
+		p2s_store_clean(t->dir, t->generation);
+	return other || (result == 0 && policy != P2S_POLICY_KEEP);
 }
 
 static int32_t untested(struct testing *t, const char *code, const char *text)
@@ -205,6 +237,14 @@ static void close_testing(struct testing *t)
 	p2s_places_close(&t->places);
 }
 
+/* The number that we may publish under; 0 where nobody can tell which is free. */
+static void take_number(struct testing *t)
+{
+	uint64_t highest;
+
+	t->generation = p2s_store_highest(t->dir, &highest) ? highest + 1 : 0;
+}
+
 static enum p2s_lock_result take_lock(struct testing *t)
 {
 	uint64_t deadline = p2s_session_deadline(t->s, t->m->gpu_count);
@@ -212,7 +252,7 @@ static enum p2s_lock_result take_lock(struct testing *t)
 		t->dir < 0 ? P2S_LOCK_FAILED : p2s_lock_take(&t->lock, t->dir, t->s->host.boot_id, deadline, deadline);
 
 	if (result == P2S_LOCK_HELD)
-		t->generation = p2s_store_highest(t->dir) + 1;
+		take_number(t);
 	return result;
 }
 
@@ -242,7 +282,7 @@ int32_t p2s_decide_test(struct p2s_session *s, p2psafe_report *report)
 		if (thorough)
 			lock = take_lock(&t);
 		if (lock == P2S_LOCK_HELD)
-			publish(&t);
+			publish(&t, 0);
 	}
 	close_testing(&t);
 	return rc;
@@ -258,7 +298,7 @@ static int32_t give_up(struct testing *t, p2psafe_report *report)
 	if (!(t->s->request.flags & P2PSAFE_FLAG_NO_CACHE)) {
 		/* The holder may have published while we were about to leave. Does it so after this look, our number is taken: a number
 		 * from later would lay our veto on top of an answer that others already act on. */
-		t->generation = p2s_store_highest(t->dir) + 1;
+		take_number(t);
 		p2s_model_free(t->m);
 		p2s_model_init(t->m);
 		rc = p2s_hit_adopt(t->s, &t->places.place[t->places.write], report, &hit, why, sizeof why);
@@ -272,7 +312,7 @@ static int32_t give_up(struct testing *t, p2psafe_report *report)
 		rc = untested(t, "LOCK_HELD", "another test is running or stopped and did not end in time");
 	if (rc != 0 || t->s->request.flags & P2PSAFE_FLAG_NO_CACHE || group != P2S_GROUP_TESTABLE)
 		return rc;
-	if (!publish(t))
+	if (!publish(t, 1))
 		return 0;
 	p2s_model_free(t->m);
 	p2s_model_init(t->m);
@@ -280,7 +320,7 @@ static int32_t give_up(struct testing *t, p2psafe_report *report)
 	if (rc != 0 || hit)
 		return rc;
 	rc = look_again(t, &group);
-	return rc != 0 ? rc : untested(t, "LOCK_HELD", "another answer was published, but it cannot be read");
+	return rc != 0 ? rc : untested(t, "LOCK_HELD", "another answer is kept, but it cannot be read");
 }
 
 static int32_t try_kept(struct p2s_session *s, const struct p2s_places *places, struct p2s_refused *refused, p2psafe_report *report,
@@ -316,7 +356,7 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 		return rc;
 	snprintf(t->m->kept_reason, sizeof t->m->kept_reason, "%.200s", why);
 	/* The driver may have shown that only one GPU is ours: such an answer is made afresh each time. */
-	if (t->m->pair_count == 0 || !publish(t))
+	if (t->m->pair_count == 0 || !publish(t, 1))
 		return 0;
 	p2s_model_free(t->m);
 	p2s_model_init(t->m);
@@ -324,7 +364,7 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 	if (rc != 0 || hit)
 		return rc;
 	rc = look_again(t, &group);
-	return rc != 0 ? rc : untested(t, "LOCK_HELD", "another answer was published first, but it cannot be read");
+	return rc != 0 ? rc : untested(t, "LOCK_HELD", "another answer is kept, but it cannot be read");
 }
 
 int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)

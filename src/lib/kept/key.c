@@ -48,6 +48,23 @@ int32_t p2s_key_host_matches(const struct p2s_record *r, const struct p2s_model 
 		   same("virtual machine", r->virtualization, m->virtualization, reason, cap);
 }
 
+int32_t p2s_key_gpu_matches(const struct p2s_record_gpu *kept, const struct p2s_record_gpu *now, char *reason, size_t cap)
+{
+	char bars[sizeof now->bars];
+	char name[64];
+	int32_t ok;
+
+	snprintf(name, sizeof name, "%s ids", now->address);
+	ok = same(name, kept->id, now->id, reason, cap);
+	snprintf(name, sizeof name, "%s BARs", now->address);
+	snprintf(bars, sizeof bars, "%s", now->bars);
+	if (kept->bars[0] == '#' && bars[0] != '\0' && bars[0] != '#')
+		p2s_compact_hash(now->bars, bars, sizeof bars);
+	ok = ok && same(name, kept->bars, bars, reason, cap);
+	snprintf(name, sizeof name, "%s domain type", now->address);
+	return ok && same(name, kept->domain_type, now->domain_type, reason, cap);
+}
+
 int32_t p2s_key_matches(const struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
 						const struct p2s_request *request, char *reason, size_t cap)
 {
@@ -67,27 +84,16 @@ int32_t p2s_key_matches(const struct p2s_record *r, const struct p2s_model *m, c
 	}
 	ok = 1;
 	for (size_t i = 0; i < now.gpu_count && ok; i++) {
-		const struct p2s_record_gpu *g = &now.gpus[i];
-		int32_t k = p2s_record_gpu(r, g->address);
-		char bars[sizeof g->bars];
-		char name[64];
+		int32_t k = p2s_record_gpu(r, now.gpus[i].address);
 
-		if (!g->tested)
+		if (!now.gpus[i].tested)
 			continue;
 		if (k < 0 || !r->gpus[k].tested) {
-			snprintf(reason, cap, "%s was not tested", g->address);
+			snprintf(reason, cap, "%s was not tested", now.gpus[i].address);
 			ok = 0;
 			break;
 		}
-		snprintf(name, sizeof name, "%s ids", g->address);
-		ok = ok && same(name, r->gpus[k].id, g->id, reason, cap);
-		snprintf(name, sizeof name, "%s BARs", g->address);
-		snprintf(bars, sizeof bars, "%s", g->bars);
-		if (r->gpus[k].bars[0] == '#' && bars[0] != '\0')
-			p2s_compact_hash(g->bars, bars, sizeof bars);
-		ok = ok && same(name, r->gpus[k].bars, bars, reason, cap);
-		snprintf(name, sizeof name, "%s domain type", g->address);
-		ok = ok && same(name, r->gpus[k].domain_type, g->domain_type, reason, cap);
+		ok = p2s_key_gpu_matches(&r->gpus[k], &now.gpus[i], reason, cap);
 	}
 	p2s_record_free(&now);
 	return ok;

@@ -17,6 +17,8 @@ int32_t p2s_key_matches(const struct p2s_record *r, const struct p2s_model *m, c
 /* The host part only: what must be equal before a GPU is looked at. */
 int32_t p2s_key_host_matches(const struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
 							 const struct p2s_request *request, char *reason, size_t cap);
+/* Is it the same card in the same place, under the same kind of translation? */
+int32_t p2s_key_gpu_matches(const struct p2s_record_gpu *kept, const struct p2s_record_gpu *now, char *reason, size_t cap);
 /* A number for the marker: the host without its boot id. */
 uint64_t p2s_key_marker(const struct p2s_model *m, const struct p2s_host *host);
 

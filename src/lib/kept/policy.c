@@ -1,8 +1,7 @@
 #include "kept/policy.h"
 
+#include "kept/carry.h"
 #include "rules/rules.h"
-
-#define PASSES 3 /* good runs that outweigh one bad one */
 
 static size_t width(const struct p2s_record *r)
 {
@@ -24,6 +23,9 @@ enum p2s_policy p2s_policy_replace(const struct p2s_record *old, int32_t valid, 
 	int32_t before = p2s_record_worst(old);
 	int32_t after = p2s_record_worst(now);
 
+	/* Whoever names the folder of a machine for a simulated one loses nothing but the simulated answer. */
+	if (now->simulated && !old->simulated)
+		return P2S_POLICY_KEEP;
 	if (!valid)
 		return P2S_POLICY_REPLACE;
 	/* What was not tested outweighs nothing that was. */
@@ -36,7 +38,9 @@ enum p2s_policy p2s_policy_replace(const struct p2s_record *old, int32_t valid, 
 	if (p2s_rules_is_bad(before) && !p2s_rules_is_bad(after)) {
 		if (now->level < old->level || width(now) < width(old))
 			return P2S_POLICY_KEEP;
-		return old->passes + 1 >= PASSES ? P2S_POLICY_REPLACE : P2S_POLICY_COUNT_PASS;
+		/* What says more is published, and takes the failure along (kept/carry.h). */
+		return old->passes + 1 >= P2S_CARRY_PASSES || now->level > old->level || width(now) > width(old) ? P2S_POLICY_REPLACE
+																											   : P2S_POLICY_COUNT_PASS;
 	}
 	/* A run that did not measure cannot say that a slow pair is no longer slow. */
 	if (before == P2PSAFE_VERDICT_DEGRADED && after == P2PSAFE_VERDICT_OK && !now->measured)
@@ -58,6 +62,6 @@ int32_t p2s_policy_retry(const struct p2s_record *r, int64_t now_unix)
 
 	if (p2s_record_worst(r) != P2PSAFE_VERDICT_UNTESTED)
 		return 0;
-	/* A clock that was set back must not keep a machine untested for ever. */
-	return now_unix < r->created_unix || now_unix - r->created_unix >= after_s[i];
+	/* A clock that was set back must not keep a machine untested for ever. Unsigned: a file may hold any number. */
+	return now_unix < r->created_unix || (uint64_t)now_unix - (uint64_t)r->created_unix >= (uint64_t)after_s[i];
 }

@@ -18,7 +18,7 @@
 #include "kept/trust.h"
 
 #define GENERATION_MAX UINT64_C(1000000000000000)
-#define TRIES 4 /* broken newer generations that a reader looks behind */
+#define TRIES 4 /* generations that are read until a whole one is found */
 
 /* The number in "<n><suffix>", 0 for other names. */
 static uint64_t number_of(const char *name, const char *suffix)
@@ -44,56 +44,72 @@ static DIR *open_list(int dir)
 	return d;
 }
 
-/* Highest generation below `below`; 0 also when the list breaks off: the newest might be in the rest. */
-static uint64_t highest_below(int dir, uint64_t below)
+/* Highest generation below `below`, 0 none. Returns 0 when the list breaks off: the newest might be in the rest. */
+static int32_t highest_below(int dir, uint64_t below, uint64_t *best)
 {
 	DIR *d = open_list(dir);
 	struct dirent *e;
-	uint64_t best = 0;
+	int32_t whole;
 
+	*best = 0;
 	if (d == NULL)
 		return 0;
 	for (errno = 0; (e = readdir(d)) != NULL; errno = 0) {
 		uint64_t n = number_of(e->d_name, ".json");
 
-		if (n > best && n < below)
-			best = n;
+		if (n > *best && n < below)
+			*best = n;
 	}
-	if (errno != 0)
-		best = 0;
+	whole = errno == 0;
 	closedir(d);
-	return best;
+	return whole;
 }
 
-uint64_t p2s_store_highest(int dir)
+int32_t p2s_store_highest(int dir, uint64_t *n)
 {
-	return highest_below(dir, GENERATION_MAX);
+	return highest_below(dir, GENERATION_MAX, n);
+}
+
+static int32_t read_record(int dir, uint64_t n, struct p2s_record *r, const char **why)
+{
+	char name[32];
+	size_t len;
+	char *text;
+	int32_t ok;
+
+	snprintf(name, sizeof name, "%" PRIu64 ".json", n);
+	text = p2s_trust_read(dir, name, P2S_RECORD_MAX, 1, &len, why);
+	if (text == NULL)
+		return 0;
+	ok = p2s_record_parse(r, text, len);
+	free(text);
+	if (!ok)
+		*why = "a record that is cut, damaged or of another schema";
+	else
+		r->generation = n;
+	return ok;
 }
 
 int32_t p2s_store_newest(int dir, struct p2s_record *r, const char **why)
 {
-	uint64_t n = p2s_store_highest(dir);
+	uint64_t n;
 
 	*why = "no record";
-	for (int i = 0; i < TRIES && n != 0; i++) {
-		char name[32];
-		size_t len;
-		char *text;
+	if (!p2s_store_highest(dir, &n))
+		*why = "the folder cannot be read";
+	else if (n != 0)
+		return read_record(dir, n, r, why);
+	return 0;
+}
 
-		snprintf(name, sizeof name, "%" PRIu64 ".json", n);
-		text = p2s_trust_read(dir, name, P2S_RECORD_MAX, 1, &len, why);
-		if (text != NULL) {
-			int32_t ok = p2s_record_parse(r, text, len);
+int32_t p2s_store_last_whole(int dir, struct p2s_record *r)
+{
+	uint64_t n = GENERATION_MAX;
+	const char *why;
 
-			free(text);
-			if (ok) {
-				r->generation = n;
-				return 1;
-			}
-			*why = "a record that is cut, damaged or of another schema";
-		}
-		n = highest_below(dir, n);
-	}
+	for (int i = 0; i < TRIES && highest_below(dir, n, &n) && n != 0; i++)
+		if (read_record(dir, n, r, &why))
+			return 1;
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* The folder of records: <generation>.json (decision) and a full report beside it. The first writer wins within a
- * generation, readers take the highest whole one. */
+ * generation, readers take the highest one, or none if that is not whole: it may have taken a permission back. */
 #ifndef P2S_KEPT_STORE_H
 #define P2S_KEPT_STORE_H
 
@@ -7,10 +7,12 @@
 
 #include "kept/record.h"
 
-/* Highest generation number present (whole or not), 0 none. */
-uint64_t p2s_store_highest(int dir);
-/* Reads the highest whole record into *r. Returns 1, or 0 with *why set. */
+/* Highest generation number present (whole or not), 0 none. Returns 1, 0 when the folder could not be read to its end. */
+int32_t p2s_store_highest(int dir, uint64_t *n);
+/* Reads the record of the highest generation into *r. Returns 1, or 0 with *why set. */
 int32_t p2s_store_newest(int dir, struct p2s_record *r, const char **why);
+/* The highest one that can be read: what is known, for whoever is about to replace it. Never an answer. Returns 1 or 0. */
+int32_t p2s_store_last_whole(int dir, struct p2s_record *r);
 /* Publishes r (and the full report's text, may be NULL) as the given generation. Returns 1 published, 0 somebody else was
  * first, -1 it could not be written. Sets r->generation, full_name and full_hash. */
 int32_t p2s_store_publish(int dir, struct p2s_record *r, uint64_t generation, const char *full);
