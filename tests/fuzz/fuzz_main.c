@@ -1,5 +1,6 @@
 /* Drives a fuzz target without libFuzzer: every file of the folders named, as it is and damaged a little in many places. The damage is
- * the same in every run. Exits 1 when there was no file: nothing was proven then. */
+ * the same in every run. "-N" before a folder: so many damaged variants of each file. Exits 1 when there was no file: nothing was
+ * proven then. */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
@@ -8,7 +9,7 @@
 #include <sys/stat.h>
 
 #define INPUT_MAX (1 << 20)
-#define DAMAGED 200 /* variants of each file */
+#define DAMAGED 200 /* variants of each file, unless told otherwise */
 
 static uint64_t state;
 
@@ -68,7 +69,7 @@ static void damage(unsigned char *bytes, size_t *size)
 	}
 }
 
-static size_t run_file(const char *path)
+static size_t run_file(const char *path, int damaged)
 {
 	static unsigned char whole[INPUT_MAX];
 	static unsigned char part[INPUT_MAX];
@@ -81,7 +82,7 @@ static size_t run_file(const char *path)
 	fclose(f);
 	feed(whole, size);
 	state = size;
-	for (int i = 0; i < DAMAGED; i++) {
+	for (int i = 0; i < damaged; i++) {
 		size_t n = size;
 
 		memcpy(part, whole, size);
@@ -94,21 +95,28 @@ static size_t run_file(const char *path)
 int main(int argc, char **argv)
 {
 	size_t files = 0;
+	int damaged = DAMAGED;
 
 	for (int i = 1; i < argc; i++) {
-		DIR *d = opendir(argv[i]);
+		DIR *d;
 		struct dirent *e;
+
+		if (argv[i][0] == '-') {
+			damaged = atoi(argv[i] + 1);
+			continue;
+		}
+		d = opendir(argv[i]);
 
 		while (d != NULL && (e = readdir(d)) != NULL) {
 			char path[4096];
 
 			snprintf(path, sizeof path, "%s/%s", argv[i], e->d_name);
 			if (e->d_name[0] != '.')
-				files += run_file(path);
+				files += run_file(path, damaged);
 		}
 		if (d != NULL)
 			closedir(d);
 	}
-	printf("%zu files, %d variants of each\n", files, DAMAGED);
+	printf("%zu files, %d variants of each\n", files, damaged);
 	return files == 0;
 }

@@ -1,0 +1,99 @@
+/* A second opinion on what a judged model allows, from the legs alone and by a table of its own: whatever the bytes were that a model
+ * came from, no permission stands without its proof. */
+#ifndef P2S_TESTS_FUZZ_SECOND_H
+#define P2S_TESTS_FUZZ_SECOND_H
+
+#include "core/model.h"
+#include "fuzz.h"
+#include "rules/rules.h"
+
+#define SECOND_LEGS 8
+#define SECOND_MAPS 4
+
+static const struct second_need {
+	int32_t consumer;
+	int32_t legs[SECOND_LEGS + 1]; /* ends with 0 */
+	int32_t maps[SECOND_MAPS];
+} second_needs[] = {
+	{P2PSAFE_CONSUMER_NCCL_P2P,
+     {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_TEARING_8, P2PSAFE_LEG_SIZES,
+      P2PSAFE_LEG_STALE},
+     {P2PSAFE_MAPPING_CUMEM, P2PSAFE_MAPPING_IPC, P2PSAFE_MAPPING_PEER}},
+	{P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE,
+     {P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_STALE},
+     {P2PSAFE_MAPPING_IPC}},
+	{P2PSAFE_CONSUMER_SYMMETRIC_MEMORY,
+     {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_ATOMICS, P2PSAFE_LEG_CE_WRITE,
+      P2PSAFE_LEG_CE_FLAG, P2PSAFE_LEG_STALE},
+     {P2PSAFE_MAPPING_CUMEM}},
+	{P2PSAFE_CONSUMER_PEER_COPIES,
+     {P2PSAFE_LEG_CE_WRITE, P2PSAFE_LEG_CE_READ, P2PSAFE_LEG_SIZES, P2PSAFE_LEG_STALE},
+     {P2PSAFE_MAPPING_PEER}},
+};
+
+static inline const struct p2s_leg *second_leg(const struct p2s_pair *p, int32_t leg, int32_t map)
+{
+	const struct p2s_leg *found = NULL;
+
+	for (size_t i = 0; i < p->leg_count; i++)
+		if (p->legs[i].leg == leg && p->legs[i].mapping == map)
+			found = &p->legs[i];
+	return found;
+}
+
+/* 1 if the legs of this directed pair prove what the consumer needs, and none that moves data was bad. */
+static inline int second_proven(const struct p2s_pair *p, const struct second_need *n)
+{
+	int whole = 0;
+
+	for (const int32_t *map = n->maps; map < n->maps + SECOND_MAPS && *map != 0; map++) {
+		int ok = 1;
+
+		for (const int32_t *leg = n->legs; *leg != 0; leg++) {
+			const struct p2s_leg *l = second_leg(p, *leg, *map);
+
+			ok &= l != NULL && l->verdict == P2PSAFE_VERDICT_OK;
+		}
+		whole |= ok;
+	}
+	for (size_t i = 0; i < p->leg_count; i++) {
+		int32_t v = p->legs[i].verdict;
+
+		if (p->legs[i].leg != P2PSAFE_LEG_TEARING_128 && p->legs[i].leg != P2PSAFE_LEG_STAGED &&
+		    (v == P2PSAFE_VERDICT_CORRUPT || v == P2PSAFE_VERDICT_HANG || v == P2PSAFE_VERDICT_ERROR))
+			return 0;
+	}
+	return whole;
+}
+
+/* Every permission and every peer transport of a model that was judged from its legs has its proof. */
+static inline void second_opinion(const struct p2s_model *m)
+{
+	FUZZ_ASSERT(m->consumers[0].allowed == 0 && m->consumers[P2PSAFE_CONSUMER_MULTICAST].allowed != 1);
+	for (size_t i = 0; i < sizeof second_needs / sizeof second_needs[0]; i++) {
+		const struct second_need *n = &second_needs[i];
+		const struct p2s_consumer *c = &m->consumers[n->consumer];
+
+		FUZZ_ASSERT(c->allowed == 0 || c->allowed == 1);
+		if (c->allowed != 1)
+			continue;
+		FUZZ_ASSERT(m->pair_count >= 2 && !m->nothing_tested && c->verdict == P2PSAFE_VERDICT_OK);
+		for (size_t k = 0; k < m->pair_count; k++)
+			FUZZ_ASSERT(second_proven(&m->pairs[k], n) && p2s_model_pair_const(m, m->pairs[k].dst, m->pairs[k].src) != NULL);
+	}
+	for (size_t k = 0; k < m->pair_count; k++) {
+		const struct p2s_pair *p = &m->pairs[k];
+
+		FUZZ_ASSERT(p->transport >= P2PSAFE_TRANSPORT_NVLINK && p->transport <= P2PSAFE_TRANSPORT_NONE);
+		if (p->transport == P2PSAFE_TRANSPORT_NVLINK || p->transport == P2PSAFE_TRANSPORT_PCIE)
+			FUZZ_ASSERT(second_proven(p, &second_needs[0]) && second_proven(p, &second_needs[3]));
+	}
+	if (p2s_rules_exit_code(m) == 0 && !m->single_gpu)
+		FUZZ_ASSERT(m->consumers[P2PSAFE_CONSUMER_NCCL_P2P].allowed == 1 &&
+		            m->consumers[P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE].allowed == 1 &&
+		            m->consumers[P2PSAFE_CONSUMER_PEER_COPIES].allowed == 1);
+	for (size_t i = 0; i < m->setting_count; i++)
+		FUZZ_ASSERT(!m->settings[i].gives); /* permission is only given where it is asked for */
+}
+
+#endif
