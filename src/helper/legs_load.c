@@ -139,7 +139,7 @@ static void under_load(struct p2s_run *run, uint32_t a, uint32_t b)
 			continue;
 		p2s_message_under_load(&x);
 		for (int pull = 0; pull < 2; pull++)
-			p2s_tear_form(&x, pull, 500);
+			p2s_tear_form(&x, pull, p2s_both_slow(run) ? 500 : 2000);
 		p2s_both_end(&x);
 		return;
 	}

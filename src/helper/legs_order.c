@@ -270,7 +270,7 @@ static int may_go_on(struct p2s_run *run, uint32_t a, uint32_t b)
 
 static uint32_t wide_iters(const struct p2s_run *run)
 {
-	return p2s_both_slow(run) ? 4 : run->ask.level == P2PSAFE_LEVEL_QUICK ? 50 : 200;
+	return p2s_both_slow(run) ? 2 : run->ask.level == P2PSAFE_LEVEL_QUICK ? 25 : 100;
 }
 
 /* The second form of tearing, and the verdict over both: what was only looked at from one side is not OK. */
@@ -289,7 +289,7 @@ static void finish_tearing(struct p2s_run *run, uint32_t a, uint32_t b, unsigned
 
 static void order_mapping(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs)
 {
-	uint32_t iters = run->ask.level == P2PSAFE_LEVEL_QUICK || p2s_both_slow(run) ? 500 : 2000;
+	uint32_t iters = p2s_both_slow(run) ? 500 : run->ask.level == P2PSAFE_LEVEL_QUICK ? 2000 : 8000;
 	unsigned posted;
 	struct p2s_both tear;
 	int tearing = 0;

@@ -34,6 +34,7 @@ struct sim_posted {
 	uint64_t phys;
 	uint64_t value;
 	uint64_t due_ns; /* CLOCK_MONOTONIC; not before */
+	uint32_t look;   /* nor before readers have looked so often; 0: not asked */
 	uint32_t epoch;
 	uint16_t bytes; /* 4 or 8 */
 	uint16_t link;  /* index of the sender */
@@ -46,6 +47,7 @@ struct sim_ring {
 	uint32_t epoch;
 	uint32_t writers[SIM_WRITERS]; /* thread ids of kernels that may still add to it; 0 unused */
 	uint32_t random;
+	uint32_t holds; /* how many second halves may still wait for somebody to look */
 	struct sim_posted posted[SIM_RING];
 };
 

@@ -7,6 +7,10 @@
 
 #define PIECE 16  /* most stores of 8 bytes in one piece */
 #define WINDOW 32 /* how many of the oldest may overtake each other */
+/* The second half of a torn word waits until a whole look at the memory lay between the halves: on few CPUs it would hang on luck
+ * whether anybody looks meanwhile. Not for ever, and not for every word of a kernel. */
+#define HOLDS 64
+#define HOLD_NS UINT64_C(2000000)
 
 static uint32_t next_random(struct sim_ring *r)
 {
@@ -37,6 +41,23 @@ static void land(struct sim_host *h, int dst, const struct sim_posted *p)
 	sim_store_put(&h->memory[dst], p->phys, p->value, p->bytes);
 }
 
+static int due(const struct sim_host *h, struct sim_ring *r, int dst, struct sim_posted *p, uint64_t now)
+{
+	const struct sim_gpu_state *g = &h->shared->gpus[dst];
+	uint32_t readers = __atomic_load_n(&g->readers, __ATOMIC_RELAXED), passes = __atomic_load_n(&g->passes, __ATOMIC_RELAXED);
+
+	if (p->look)
+		return now >= p->due_ns || !readers || (int32_t)(passes - p->look) >= 0;
+	if (p->due_ns > now)
+		return 0;
+	if (!p->due_ns || p->bytes == 8 || !readers || !r->holds)
+		return 1;
+	r->holds--;
+	p->due_ns = now + HOLD_NS;
+	p->look = passes + 2 ? passes + 2 : 1; /* the one that is going on may have passed this word already */
+	return 0;
+}
+
 /* Delivers one piece (granularity bytes) of the oldest epoch. The same address never goes back in time: of one piece,
  * stores land in the order they were made, and none passes one that is not due yet. Returns 0 when nothing is due. */
 static int deliver(struct sim_host *h, struct sim_ring *r, int src, int dst, uint64_t now)
@@ -57,13 +78,13 @@ static int deliver(struct sim_host *h, struct sim_ring *r, int src, int dst, uin
 		granule = entry(r, pick)->phys & mask;
 		/* A piece arrives whole, also where it reaches beyond the window. */
 		for (i = 0; i < r->count && i < n + PIECE; i++) {
-			const struct sim_posted *p = entry(r, i);
+			struct sim_posted *p = entry(r, i);
 
 			if (p->epoch != epoch)
 				break;
 			if ((p->phys & mask) != granule)
 				continue;
-			if (p->due_ns > now)
+			if (!due(h, r, dst, p, now))
 				break;
 			land(h, dst, p);
 			take_out(r, i);
@@ -87,7 +108,7 @@ static uint32_t flush(struct sim_host *h, struct sim_ring *r, int dst, uint32_t 
 	uint32_t n;
 
 	for (n = 0; n < max && r->count; n++) {
-		if (entry(r, 0)->due_ns > now)
+		if (!due(h, r, dst, entry(r, 0), now))
 			break;
 		land(h, dst, entry(r, 0));
 		take_out(r, 0);
@@ -116,7 +137,7 @@ void sim_ring_post_run(struct sim_host *h, int src, int dst, uint64_t phys, cons
 
 	sim_lock(&r->lock);
 	for (i = 0; i < count; i++) {
-		struct sim_posted p = { phys + i * 8, words[i], 0, r->epoch, 8, (uint16_t)src };
+		struct sim_posted p = { phys + i * 8, words[i], 0, 0, r->epoch, 8, (uint16_t)src };
 
 		post(h, r, dst, &p);
 	}
@@ -126,7 +147,7 @@ void sim_ring_post_run(struct sim_host *h, int src, int dst, uint64_t phys, cons
 void sim_ring_post(struct sim_host *h, int src, int dst, uint64_t phys, uint64_t value, unsigned bytes, uint64_t due_ns)
 {
 	struct sim_ring *r = &h->rings[sim_pair(h, src, dst)];
-	struct sim_posted p = { phys, value, due_ns, 0, (uint16_t)bytes, (uint16_t)src };
+	struct sim_posted p = { phys, value, due_ns, 0, 0, (uint16_t)bytes, (uint16_t)src };
 
 	sim_lock(&r->lock);
 	p.epoch = r->epoch;
@@ -198,10 +219,11 @@ void sim_ring_drain(struct sim_host *h, int src, int dst)
 
 void sim_ring_enter(struct sim_host *h, int src, int dst)
 {
-	uint32_t *ids = h->rings[sim_pair(h, src, dst)].writers;
+	struct sim_ring *r = &h->rings[sim_pair(h, src, dst)];
 	int i;
 
-	for (i = 0; i < SIM_WRITERS && !sim_trylock(&ids[i]); i++)
+	__atomic_store_n(&r->holds, HOLDS, __ATOMIC_RELAXED);
+	for (i = 0; i < SIM_WRITERS && !sim_trylock(&r->writers[i]); i++)
 		;
 }
 

@@ -122,6 +122,7 @@ def rows():
         Row("torn stores behind the first page", fault("sm_store", "torn", **{"from": 4096}), "tearing_8", damage="torn", ci=True),
         Row("torn stores of 64 KiB and more", fault("sm_store", "torn", min_bytes=65536), "tearing_8", damage="torn"),
         Row("torn loads of 64 KiB and more", fault("sm_load", "torn", min_bytes=65536), "tearing_8", damage="torn"),
+        Row("one torn store in a thousand", fault("sm_store", "torn", rate=1000), "tearing_8", damage="torn", ci=True),
         Row("one torn load in a thousand", fault("sm_load", "torn", rate=1000), "tearing_8", damage="torn"),
         Row("torn reads of 8 bytes and less", fault("ce_read", "torn", max_bytes=8), "sizes", damage={"torn", "dropped"}),
         Row("torn copies of 8 bytes and less", fault("ce_write", "torn", max_bytes=8), {"sizes", "ce_flag"}, damage={"torn", "dropped"}),
