@@ -103,11 +103,15 @@ static int32_t all_passed(const struct view *v, const struct p2s_record *now)
 	return 1;
 }
 
+/* The worse of both for each consumer. For the pair itself a HANG stays one, so that it still counts for the whole boot. */
 static int32_t take(unsigned char *to, const unsigned char *from, int32_t slow_too)
 {
-	int32_t worse = 0;
+	int32_t hang = (hung(to) || hung(from)) && to[0] != P2PSAFE_VERDICT_HANG;
+	int32_t worse = hang;
 
-	for (int32_t c = 0; c < P2S_CONSUMERS; c++) {
+	if (hang)
+		to[0] = P2PSAFE_VERDICT_HANG;
+	for (int32_t c = hung(to) ? 1 : 0; c < P2S_CONSUMERS; c++) {
 		int32_t both = p2s_rules_worse(to[c], from[c]);
 
 		if (both == to[c] || !(p2s_rules_is_bad(from[c]) || (slow_too && from[c] == P2PSAFE_VERDICT_DEGRADED)))
@@ -149,6 +153,8 @@ int32_t p2s_carry_failures(struct p2s_record *now, const struct p2s_record *old)
 			left |= ours;
 		}
 	}
+	if (worse)
+		now->nccl_level = P2PSAFE_PATH_UNKNOWN; /* it was found among pairs some of which count as failed now */
 	now->passes = !left || failed_now ? 0 : !same ? passed : old->passes + passed;
 	return worse;
 }
