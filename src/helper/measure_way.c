@@ -42,6 +42,13 @@ struct step {
 	uint64_t rate; /* bytes/s; 0 not measured */
 };
 
+/* Nothing went wrong with it, nor meanwhile with one of its GPUs: for what another direction did to them it is not to blame. */
+static int usable(struct p2s_mlane *l)
+{
+	l->ok = l->ok && p2s_lane_alive(&l->lane);
+	return l->ok;
+}
+
 static void aim(struct p2s_crowd_item *item, const struct step *s)
 {
 	const struct p2s_lane *lane = &s->l->lane;
@@ -143,7 +150,7 @@ static uint32_t still_ok(struct step *steps, uint32_t count)
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (steps[i].l->ok)
+		if (usable(steps[i].l))
 			steps[kept++] = steps[i];
 	return kept;
 }
@@ -216,7 +223,7 @@ static void one_kind(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (lanes[i]->ok)
+		if (usable(lanes[i]))
 			steps[n++] = (struct step){.l = lanes[i],
 									   .mode = kinds[kind].mode,
 									   .reads = kinds[kind].reads,
@@ -287,7 +294,7 @@ static uint32_t both_steps(struct p2s_measure *m, struct p2s_mlane *const *lanes
 	for (uint32_t i = 0; i < count; i++) {
 		struct step s = {.l = lanes[i], .mode = P2S_SPEED_COPY, .win_off = half(lanes[i]->lane.bytes)};
 
-		if (!lanes[i]->ok || lanes[i]->way[P2S_WAY_CE_WRITE] == 0)
+		if (!usable(lanes[i]) || lanes[i]->way[P2S_WAY_CE_WRITE] == 0)
 			continue;
 		s.l->rate = lanes[i]->way[P2S_WAY_CE_WRITE];
 		size_step(m, &s, s.win_off);
@@ -378,7 +385,7 @@ void p2s_measure_latencies(struct p2s_measure *m, struct p2s_mlane *const *lanes
 		uint32_t n = 0;
 
 		for (uint32_t i = 0; i < count; i++)
-			if (lanes[i]->ok)
+			if (usable(lanes[i]))
 				good[n++] = lanes[i];
 		latency(m, good, n, mode);
 	}
@@ -422,7 +429,7 @@ void p2s_measure_pongs(struct p2s_measure *m, struct p2s_mlane *const *lanes, ui
 
 	for (uint32_t i = 0; i + 1 < count; i += 2) {
 		/* Each polls the memory that the other's window shows: both must be of one mapping. */
-		if (!lanes[i]->ok || !lanes[i + 1]->ok || lanes[i]->lane.m != lanes[i + 1]->lane.m)
+		if (!usable(lanes[i]) || !usable(lanes[i + 1]) || lanes[i]->lane.m != lanes[i + 1]->lane.m)
 			continue;
 		two[n] = lanes[i];
 		two[n + 1] = lanes[i + 1];
@@ -463,7 +470,7 @@ static void rows_of(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint3
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (lanes[i]->ok && lanes[i]->way[P2S_WAY_CE_WRITE] != 0)
+		if (usable(lanes[i]) && lanes[i]->way[P2S_WAY_CE_WRITE] != 0)
 			steps[n++] = (struct step){.l = lanes[i], .mode = P2S_SPEED_COPY};
 	if (n == 0 || !p2s_measure_may(m))
 		return;
