@@ -6,8 +6,8 @@
 #include <strings.h>
 
 const struct p2s_veto p2s_veto_of_all = {
-	.count = 3,
-	.rows = {{"NCCL_P2P_DISABLE", "1", 0}, {"NCCL_WIN_ENABLE", "0", 0}, {"NCCL_NVLS_ENABLE", "0", 0}},
+	.count = 4,
+	.rows = {{"NCCL_P2P_DISABLE", "1", 0}, {"NCCL_WIN_ENABLE", "0", 0}, {"NCCL_NVLS_ENABLE", "0", 0}, {"NCCL_MNNVL_ENABLE", "0", 0}},
 	.tell = P2S_TELL_WARNING,
 	.line = "NCCL is kept off peer-to-peer: no answer could be had in time",
 };

@@ -63,7 +63,11 @@ static void a_veto_never_permits(void **state)
 	struct p2s_model m;
 
 	(void)state;
-	judged(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	unit_model(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	m.gpus[0].facts.fabric_state = m.gpus[1].facts.fabric_state = 0;
+	assert_int_equal(p2s_rules_judge(&m, NULL), 1);
+	assert_int_equal(p2s_choose(&m), 1);
+	assert_int_equal(p2s_emit_settings(&m, 0), 1);
 	assert_int_equal(setting(&m, "GGML_CUDA_P2P")->kind, P2PSAFE_SETTING_UNSET);
 	assert_string_equal(setting(&m, "NCCL_P2P_DISABLE")->value, "1");
 	assert_string_equal(setting(&m, "NCCL_WIN_ENABLE")->value, "0");
@@ -76,9 +80,25 @@ static void a_veto_never_permits(void **state)
 	for (size_t i = 0; i < m.setting_count; i++)
 		for (size_t k = i + 1; k < m.setting_count; k++)
 			assert_string_not_equal(m.settings[i].name, m.settings[k].name);
-	assert_int_equal(
-		p2s_model_find(&m, "NVLINK_FABRIC_NOT_READY", P2PSAFE_SEVERITY_INFO, P2PSAFE_CONFIDENCE_HIGH, -1, -1, NULL, NULL), 1);
-	p2s_emit_settings(&m, 0);
+	/* set up or not, or unread: a fabric may be there */
+	for (int32_t fabric = P2S_UNREAD; fabric <= 3; fabric++) {
+		m.fabric = 0;
+		m.gpus[1].facts.fabric_state = fabric;
+		p2s_emit_settings(&m, 0);
+		assert_int_equal(setting(&m, "NCCL_MNNVL_ENABLE") != NULL, fabric != 0);
+	}
+	/* a kept answer brings what was found */
+	m.kept_hit = 1;
+	for (m.fabric = 0; m.fabric < 2; m.fabric++) {
+		p2s_emit_settings(&m, 0);
+		assert_int_equal(setting(&m, "NCCL_MNNVL_ENABLE") != NULL, m.fabric);
+	}
+	p2s_model_free(&m);
+	judged(&m, 2, P2PSAFE_VERDICT_OK);
+	assert_null(setting(&m, "NCCL_MNNVL_ENABLE"));
+	p2s_model_free(&m);
+	p2s_model_init(&m);
+	assert_int_equal(p2s_emit_full_veto(&m), 1);
 	assert_non_null(setting(&m, "NCCL_MNNVL_ENABLE"));
 	p2s_model_free(&m);
 }

@@ -33,6 +33,7 @@ FULL_VETO: Dict[str, Optional[str]] = {
     "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "0",
     "ENABLE_INTRA_NODE_COMM": None,
     "NCCL_NVLS_ENABLE": "0",
+    "NCCL_MNNVL_ENABLE": "0",
     "VLLM_SKIP_P2P_CHECK": "0",
     "SGLANG_SKIP_P2P_CHECK": None,
     "GGML_CUDA_P2P": None,

@@ -28,6 +28,7 @@ struct lazy {
 	int32_t nothing_tested;
 	int32_t pass_untested;
 	int32_t nccl_level;
+	int32_t fabric;
 	int32_t own_topology;
 	int32_t allowed[P2S_CONSUMERS];
 	unsigned char *said; /* [(src * gpu_count + dst) * P2S_CONSUMERS + consumer]; index 0: the pair's verdict */
@@ -125,6 +126,7 @@ static int32_t load(void *user, struct p2s_model *m)
 	m->single_gpu = l->single_gpu;
 	m->nothing_tested = l->nothing_tested;
 	m->nccl_level = l->nccl_level;
+	m->fabric = l->fabric;
 	m->own_topology = l->own_topology;
 	m->kept_hit = 1;
 	snprintf(m->kept_path, sizeof m->kept_path, "%.511s", l->path);
@@ -158,6 +160,7 @@ static int32_t prepare_lazy(struct p2s_session *s, const struct p2s_record *r, c
 	l->nothing_tested = m->nothing_tested;
 	l->pass_untested = report->pass_untested;
 	l->nccl_level = m->nccl_level;
+	l->fabric = m->fabric;
 	l->own_topology = m->own_topology;
 	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
 		l->allowed[c] = m->consumers[c].allowed;

@@ -215,7 +215,7 @@ struct p2s_model {
 	int32_t nccl_level;   /* farthest P2PSAFE_PATH_* up to which NCCL may go among vetoed GPUs; 0: nowhere */
 	int32_t own_topology; /* 1: looked, and nothing gives NCCL another topology than it finds itself; 0: not known */
 	int32_t promote;      /* settings that give permission are wanted */
-	int32_t fabric;       /* part of an NVLink fabric over several boxes */
+	int32_t fabric;       /* it is, or may be, part of an NVLink fabric over several boxes */
 	int32_t torn_lines;   /* lines of 128 bytes do not arrive whole */
 	struct p2s_consumer consumers[P2S_CONSUMERS];
 	int32_t **islands; /* lists of GPU indices, each ended by -1 */

@@ -34,9 +34,25 @@ static int32_t found(const struct p2s_model *m, const char *prefix)
 	return 0;
 }
 
+/* NVML's state of the fabric is 0 only where there is none; not read, there may be one. */
+static int32_t may_be_fabric(const struct p2s_model *m)
+{
+	size_t group = 0;
+
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		if (!m->gpus[i].in_group)
+			continue;
+		group++;
+		if (m->gpus[i].facts.fabric_state != 0)
+			return 1;
+	}
+	return group == 0;
+}
+
 void p2s_emit_note(struct p2s_model *m)
 {
-	m->fabric |= found(m, "NVLINK_FABRIC");
+	if (!m->kept_hit) /* a record says what was found then */
+		m->fabric |= may_be_fabric(m);
 	m->torn_lines |= found(m, "TEARING_128");
 }
 
