@@ -1,5 +1,6 @@
 """apply(): vetoes reach os.environ in time, permission never does, and too late is an error."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from unittest import mock
 
 import common
 from common import BROKEN, HEALTHY, LIBRARY, LibraryTest, apply_quietly, p2psafe, quick
+from checkers import BOTH
 from p2psafe import _apply
 from p2psafe._report import Setting, Word
 
@@ -114,6 +116,62 @@ class Apply(LibraryTest):
         self.assertEqual(environ, {"NCCL_P2P_DISABLE": "1", "NCCL_PROTO": "^LL128"})
         self.assertEqual(applied.skipped, tuple(permits))
 
+
+    def test_caches_are_written_when_asked_for(self):
+        home = self.folder / "home"
+        home.mkdir()
+        os.environ["CUDA_VISIBLE_DEVICES"] = "4,6"
+        for name in ("XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "SGLANG_CACHE_DIR"):
+            os.environ.pop(name, None)
+        applied, _ = apply_quietly(self.decide(BROKEN))
+        self.assertEqual((applied.caches, list(home.iterdir())), ((), []))
+        for state in ("written", "same"):
+            applied, texts = apply_quietly(self.decide(BROKEN), write_caches=True, home=home)
+            self.assertEqual([(c.framework, c.state) for c in applied.caches], [("vllm", state), ("sglang", state)])
+            self.assertEqual([text for text in texts if "hear" in text], [])
+        for name, checker in BOTH.items():
+            for rank in (0, 1):
+                environ = {"HOME": str(home), "CUDA_VISIBLE_DEVICES": "4,6"}
+                self.assertFalse(checker(environ, 2).may_use_custom_all_reduce(rank, 2), name)
+        # what was vetoed and no longer is
+        applied, _ = apply_quietly(self.decide(HEALTHY), write_caches=True, home=home)
+        self.assertEqual({c.state for c in applied.caches}, {"removed"})
+        self.assertEqual([path for path in home.rglob("*") if path.is_file()], [])
+
+    def test_a_cache_of_others_is_a_warning(self):
+        path = self.folder / ".cache/vllm/gpu_p2p_access_cache_for_0,1.json"
+        path.parent.mkdir(parents=True)
+        text = json.dumps({"0->0": True, "0->1": True, "1->0": True, "1->1": True})
+        path.write_text(text, encoding="utf-8")
+        os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
+        os.environ.pop("VLLM_CACHE_ROOT", None)
+        os.environ.pop("XDG_CACHE_HOME", None)
+        applied, texts = apply_quietly(self.decide(BROKEN), write_caches=True, home=self.folder)
+        self.assertEqual([c.state for c in applied.caches], ["foreign", "written"])
+        self.assertTrue(any("vllm does not hear the answer" in t and str(path) in t for t in texts), texts)
+        self.assertEqual(path.read_text(encoding="utf-8"), text)
+        self.assertEqual(os.environ["NCCL_P2P_DISABLE"], "1")
+
+    def test_caches_without_a_report_or_a_library(self):
+        os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
+        os.environ.pop("VLLM_CACHE_ROOT", None)
+        os.environ.pop("XDG_CACHE_HOME", None)
+        applied, _ = apply_quietly(None, host_dir=self.folder / "nowhere", write_caches=True, home=self.folder)
+        self.assertIsNone(applied.report)
+        self.assertEqual([c.state for c in applied.caches], ["written", "written"])
+        self.assertFalse(BOTH["vllm"]({"HOME": str(self.folder), "CUDA_VISIBLE_DEVICES": "0,1"}, 2).may_use_custom_all_reduce(0, 2))
+        applied, texts = apply_quietly(None, library=self.folder / "libp2psafe.so.1", write_caches=True, home=self.folder)
+        self.assertEqual((applied.caches, applied.set["NCCL_P2P_DISABLE"]), ((), "1"))
+        self.assertTrue(any("caches of frameworks are not written" in text for text in texts), texts)
+        # a simulated answer never goes to a home that nobody named
+        applied, texts = apply_quietly(self.decide(BROKEN), write_caches=True)
+        self.assertEqual(applied.caches, ())
+        self.assertTrue(any("caches of frameworks are not written" in text for text in texts), texts)
+
+    def test_caches_are_for_this_process(self):
+        for wrong in ({"environ": {}, "write_caches": True}, {"home": self.folder}):
+            with self.assertRaises(ValueError):
+                p2psafe.apply(self.decide(BROKEN), **wrong)
 
     def test_what_the_user_took_away_stays(self):
         far = self.cache()

@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Dict, Iterable, List, MutableMapping, Optional, Tuple
 
+from ._caches import Cache, write_caches as write_cache_files
 from ._context import Context, LogCallback, Options, make_options
 from ._errors import LibraryError, P2PSafeError, TooLateError
 from ._library import PathLike, load
@@ -52,6 +53,7 @@ class Applied:
     unenforced: Tuple[Setting, ...]  # settings that an environment cannot carry: a person must
     skipped: Tuple[Setting, ...]  # settings that give permission: apply() never does
     error: Optional[Exception]  # why there is no report
+    caches: Tuple[Cache, ...] = ()  # with write_caches: what was done to the peer-access caches of vLLM and SGLang
 
     @property
     def vetoed(self) -> bool:
@@ -132,10 +134,29 @@ def parse_env_json(text: str) -> Dict[str, Optional[str]]:
     return variables
 
 
+def _write_caches(report: Optional[Report], library: Optional[PathLike], home: Optional[PathLike]) -> Tuple[Cache, ...]:
+    """The caches of the programs that run under this process's environment. What they do not hear is a warning, not the end."""
+    folder = None if home is None else os.fspath(home)
+    try:
+        if report is not None:
+            caches = report.write_caches(home=folder)
+        else:
+            caches = write_cache_files(load(library), None, home=folder)
+    except (LibraryError, P2PSafeError) as exc:
+        warnings.warn("the caches of frameworks are not written: %s" % exc, RuntimeWarning, stacklevel=3)
+        return ()
+    for cache in caches:
+        if not cache.heard:
+            warnings.warn("%s does not hear the answer: %s: %s" % (cache.framework, cache.path, cache.why), RuntimeWarning, stacklevel=3)
+    return caches
+
+
 def apply(
     report: Optional[Report] = None,
     environ: Optional[MutableMapping[str, str]] = None,
     *,
+    write_caches: bool = False,
+    home: Optional[PathLike] = None,
     library: Optional[PathLike] = None,
     log: Optional[LogCallback] = None,
     options: Optional[Options] = None,
@@ -146,6 +167,10 @@ def apply(
     It only takes permission away: with everything allowed it changes nothing. A veto replaces what the user had set.
     Where no report can be made, everything is vetoed and a RuntimeWarning says why.
 
+    With write_caches it also puts a veto of custom_all_reduce into the peer-access caches of vLLM and SGLang, under this process's
+    own CUDA_VISIBLE_DEVICES and in its home (or the one that is named); a file of theirs is never replaced, which is a
+    RuntimeWarning. It writes files that belong to other programs, so it is off unless asked for.
+
     Raises TooLateError when environ is this process's own and libcuda or libnccl is already mapped. A mapping of
     another process (a dict for subprocess, say) can be filled at any time.
     """
@@ -154,6 +179,10 @@ def apply(
     wanted = make_options(options, overrides)
     if wanted.promote:
         raise ValueError("apply() never gives permission: promote is not for it")
+    if write_caches and not own:
+        raise ValueError("write_caches is for this process's own environment; see Report.write_caches(visible=, home=)")
+    if home is not None and not write_caches:
+        raise ValueError("home is where caches are written: it needs write_caches")
     if own:
         _refuse_if_late()
 
@@ -184,6 +213,7 @@ def apply(
             target[name] = value
     if own:
         _refuse_if_late()  # another thread may have loaded CUDA while the test ran
+    caches = _write_caches(report, library, home) if write_caches else ()
 
     if report is None:
         warnings.warn("no report could be made, every peer transfer is vetoed: %s" % error, RuntimeWarning, stacklevel=2)
@@ -196,6 +226,7 @@ def apply(
         unenforced=unenforced,
         skipped=skipped,
         error=error,
+        caches=caches,
     )
 
 
