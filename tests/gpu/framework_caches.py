@@ -1,10 +1,10 @@
 """The frameworks' own checkers read the files that p2psafe writes for them.
 
 usage: framework_caches.py P2PSAFE [--vllm FILE] [--sglang FILE]
-    FILE: a published all_reduce_utils.py of vLLM, custom_all_reduce_utils.py of SGLang; what they import is then played by
-    stand-ins.
+    FILE: a published all_reduce_utils.py of vLLM, custom_all_reduce_utils.py of SGLang, or P2PSAFE_VLLM_FILE and
+    P2PSAFE_SGLANG_FILE in the environment; what they import is then played by stand-ins.
 Without FILE the installed framework is imported. Exits 77 when there is neither. Needs no GPU: the file must keep the checker
-from testing, so a checker that tries to start a test fails.
+from testing, so a checker that tries to start a test fails. One without a file of ours must want to.
 """
 
 import importlib
@@ -103,34 +103,61 @@ def ask(framework, file):
         print("skipped: %s" % exc)
         return 77
     subprocess.run = no_test
+    if os.environ.get("P2PSAFE_TEST_NOTHING_WRITTEN"):
+        try:
+            checker.gpu_p2p_access_check(0, 1)
+        except SystemExit as wants:
+            print(wants)
+            return 0
+        return 1
     count = int(os.environ["P2PSAFE_TEST_DEVICES"])
     answers = [checker.gpu_p2p_access_check(i, j) for i in range(count) for j in range(count) if i != j]
     print("%s %s: %s" % (framework, getattr(checker, "__file__", "?"), answers))
     return 0 if answers and all(a is False for a in answers) else 1
 
 
+def named(framework):
+    """The published file of a framework that somebody named, None: the installed one is meant."""
+    if "--" + framework in sys.argv:
+        return sys.argv[sys.argv.index("--" + framework) + 1]
+    return os.environ.get("P2PSAFE_%s_FILE" % framework.upper())
+
+
+def environment_of(home, mask):
+    ours = ("VLLM_", "SGLANG_", "XDG_", "CUDA_", "P2PSAFE_")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    environment.update(HOME=home, P2PSAFE_TEST_DEVICES=str(mask.count(",") + 1 if mask is not None else DEVICES))
+    if mask is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = mask
+    return environment
+
+
+def asked(framework, file, environment):
+    done = subprocess.run([sys.executable, __file__, "--ask", framework, *([file] if file else [])], env=environment,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", timeout=300)
+    return done.returncode, done.stdout.strip()[-600:]
+
+
 def main():
     program = sys.argv[1]
-    files = {name: sys.argv[sys.argv.index("--" + name) + 1] if "--" + name in sys.argv else None for name in MODULES}
     ran = failed = 0
-    for framework, file in files.items():
+    for framework in MODULES:
+        file = named(framework)
+        if file is None and importlib.util.find_spec(framework) is None:
+            print("skipped: %s is not installed, and no published file of it is named" % framework)
+            continue
         for mask in ("4,6", "2,1,0", None):
             with tempfile.TemporaryDirectory() as home:
-                ours = ("VLLM_", "SGLANG_", "XDG_", "CUDA_", "P2PSAFE_")
-                environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-                environment["HOME"] = home
-                if mask is not None:
-                    environment["CUDA_VISIBLE_DEVICES"] = mask
+                environment = environment_of(home, mask)
+                before = asked(framework, file, dict(environment, P2PSAFE_TEST_NOTHING_WRITTEN="1"))
                 write = [program, "env", "--no-cache", "--host", HOSTS / "s01-founding-host", "--write-caches", "--home", home]
                 subprocess.run(write, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                timeout=120)
-                environment["P2PSAFE_TEST_DEVICES"] = str(mask.count(",") + 1 if mask is not None else DEVICES)
-                asked = [sys.executable, __file__, "--ask", framework, *([file] if file else [])]
-                done = subprocess.run(asked, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                      encoding="utf-8", timeout=300)
-            print("mask %s: %s" % (mask, done.stdout.strip()[-600:]))
-            ran += done.returncode != 77
-            failed += done.returncode not in (0, 77)
+                after = asked(framework, file, environment)
+            for what, (code, text) in (("nothing written", before), ("written", after)):
+                print("mask %s, %s: %s" % (mask, what, text))
+                ran += code != 77
+                failed += code not in (0, 77)
     print("%d asked, %d failed" % (ran, failed))
     return 77 if ran == 0 else 1 if failed else 0
 
