@@ -7,7 +7,8 @@
  *   - A bad machine is a result, not an error. Hung, killed and lying transfers yield a report. A negative
  *     status means only that no report could be made.
  *   - The calling process stays untouched: no CUDA, no driver call, no thread, no signal handler, no output, no
- *     environment change. The risky work happens in programs that this library executes.
+ *     environment change. The risky work happens in programs that this library executes; it waits for these alone,
+ *     and the one thing that their end leaves is a SIGCHLD, as the end of any child.
  *   - Every call returns within its deadline plus one second.
  *
  * ERRORS

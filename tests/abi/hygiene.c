@@ -1,160 +1,32 @@
 /* The host process stays untouched: this program looks at itself before and after probe, test and decide on a simulated
- * host. Mapped files, descriptors, threads, signal dispositions and mask, environment, working directory, file mode mask,
- * children, and that nothing was written to descriptors 1 and 2.
+ * host: everything that self.h sees, children, and that nothing was written to descriptors 1 and 2.
  *
  * usage: hygiene HOST_DIR CACHE_DIR */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fenv.h>
+#include <locale.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "p2psafe/p2psafe.h"
-
-#define TEXT_BYTES 65536
-
-extern char **environ;
-
-/* Everything that a library could disturb, as text, so that a difference can be shown. */
-struct self {
-	char maps[TEXT_BYTES];   /* names of mapped files */
-	char fds[TEXT_BYTES];    /* number and target of every descriptor */
-	char tasks[4096];        /* thread ids */
-	char signals[8192];      /* handler and flags of each signal; blocked, ignored and caught masks as the kernel has them */
-	char environment[TEXT_BYTES];
-	char limits[2048];
-	char folder[4096];
-	mode_t mask;
-	int priority;
-};
+#include "self.h"
 
 static struct self before, after;
 
 /* Never in the host's process: whatever talks to a driver. */
 static const char *const forbidden[] = {"libcuda", "libnvidia", "libpci", "libnuma"};
-
-static void add(char *text, size_t cap, const char *line)
-{
-	size_t used = strlen(text);
-
-	if (used + strlen(line) + 2 > cap) {
-		fprintf(stderr, "hygiene: no room for %s\n", line);
-		exit(2);
-	}
-	memcpy(text + used, line, strlen(line));
-	text[used + strlen(line)] = '\n';
-	text[used + strlen(line) + 1] = '\0';
-}
-
-static int has_line(const char *text, const char *line)
-{
-	size_t len = strlen(line);
-
-	for (const char *at = text; (at = strstr(at, line)) != NULL; at++)
-		if ((at == text || at[-1] == '\n') && at[len] == '\n')
-			return 1;
-	return 0;
-}
-
-static void read_maps(struct self *self)
-{
-	char line[8192];
-	FILE *maps = fopen("/proc/self/maps", "re");
-
-	if (maps == NULL)
-		exit(2);
-	while (fgets(line, sizeof line, maps) != NULL) {
-		char *path = strchr(line, '/');
-
-		if (path == NULL)
-			continue;
-		path[strcspn(path, "\n")] = '\0';
-		if (!has_line(self->maps, path))
-			add(self->maps, sizeof self->maps, path);
-	}
-	fclose(maps);
-}
-
-static void read_folder(const char *folder, int links, char *text, size_t cap)
-{
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
-
-	if (dir == NULL)
-		exit(2);
-	while ((entry = readdir(dir)) != NULL) {
-		char line[4608];
-		char target[4096] = "";
-
-		if (entry->d_name[0] == '.')
-			continue;
-		if (links) {
-			ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
-
-			if (atoi(entry->d_name) == dirfd(dir))
-				continue;
-			target[n > 0 ? n : 0] = '\0';
-		}
-		snprintf(line, sizeof line, "%s %s", entry->d_name, target);
-		add(text, cap, line);
-	}
-	closedir(dir);
-}
-
-static void read_signals(struct self *self)
-{
-	char line[512];
-	FILE *status = fopen("/proc/self/status", "re");
-
-	if (status == NULL)
-		exit(2);
-	while (fgets(line, sizeof line, status) != NULL) {
-		line[strcspn(line, "\n")] = '\0';
-		if (strncmp(line, "Sig", 3) == 0 && strncmp(line, "SigQ", 4) != 0)
-			add(self->signals, sizeof self->signals, line);
-	}
-	fclose(status);
-	for (int number = 1; number < NSIG; number++) {
-		struct sigaction action;
-
-		if (sigaction(number, NULL, &action) != 0)
-			continue;
-		snprintf(line, sizeof line, "%d %p %x", number, *(void **)(void *)&action.sa_handler, (unsigned)action.sa_flags);
-		add(self->signals, sizeof self->signals, line);
-	}
-}
-
-static void look(struct self *self)
-{
-	memset(self, 0, sizeof *self);
-	read_maps(self);
-	read_folder("/proc/self/fd", 1, self->fds, sizeof self->fds);
-	read_folder("/proc/self/task", 0, self->tasks, sizeof self->tasks);
-	read_signals(self);
-	for (char **variable = environ; *variable != NULL; variable++)
-		add(self->environment, sizeof self->environment, *variable);
-	for (int resource = 0; resource < (int)RLIM_NLIMITS; resource++) {
-		struct rlimit limit = {0, 0};
-		char line[128];
-
-		getrlimit((__rlimit_resource_t)resource, &limit);
-		snprintf(line, sizeof line, "%d %llu %llu", resource, (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
-		add(self->limits, sizeof self->limits, line);
-	}
-	if (getcwd(self->folder, sizeof self->folder) == NULL)
-		exit(2);
-	self->mask = umask(0);
-	umask(self->mask);
-	self->priority = getpriority(PRIO_PROCESS, 0);
-}
 
 static int planted_seen;
 static int quiet; /* differences are wanted */
@@ -174,19 +46,8 @@ static void same(const char *call, const char *what, const char *old, const char
 
 static void compare(const char *call)
 {
-	same(call, "mapped files", before.maps, after.maps);
-	same(call, "descriptors", before.fds, after.fds);
-	same(call, "threads", before.tasks, after.tasks);
-	same(call, "signals", before.signals, after.signals);
-	same(call, "environment", before.environment, after.environment);
-	same(call, "limits", before.limits, after.limits);
-	same(call, "working directory", before.folder, after.folder);
-	if (quiet) {
-		planted_seen |= before.mask != after.mask;
-		return;
-	}
-	CHECK(before.mask, after.mask);
-	CHECK(before.priority, after.priority);
+	for (int part = 0; part < SELF_PARTS; part++)
+		same(call, self_names[part], before.text[part], after.text[part]);
 }
 
 /* Puts file in the place of descriptor number; returns a copy of the old one. */
@@ -217,7 +78,7 @@ static void run(const char *name, call_fn call, const struct p2psafe_options *op
 	fflush(NULL);
 	out = divert(1, sink);
 	error = divert(2, sink);
-	look(&before);
+	self_look(&before);
 	status = p2psafe_context_new(&ctx, NULL, NULL, &err);
 	if (status == P2PSAFE_OK)
 		status = call(ctx, options, &report, &err);
@@ -225,7 +86,7 @@ static void run(const char *name, call_fn call, const struct p2psafe_options *op
 	kept = p2psafe_report_is_kept(report);
 	p2psafe_report_free(report);
 	p2psafe_context_free(ctx);
-	look(&after);
+	self_look(&after);
 	dup2(out, 1);
 	dup2(error, 2);
 	CHECK(P2PSAFE_OK, status);
@@ -257,33 +118,99 @@ static void all_calls(const struct p2psafe_options *options)
 }
 
 /* Calls that do what the library must not: each must be seen, or the silence above means nothing. */
-static int plant;
+enum plant {
+	OPEN_FILE,
+	SET_VARIABLE,
+	IGNORE_SIGNAL,
+	BLOCK_SIGNAL,
+	CHANGE_FOLDER,
+	CHANGE_MASK,
+	WRITE_OUTPUT,
+	CHANGE_LOCALE,
+	CHANGE_PROCESSORS,
+	CHANGE_ROUNDING,
+	CHANGE_NAME,
+	CHANGE_LIMIT,
+	START_TIMER,
+	KEEP_MAPPED,
+	PLANTS
+};
+
+static enum plant plant;
 static int planted_fd;
 static char planted_folder[4096];
+static void *planted_map;
+static sigset_t old_mask;
+static cpu_set_t old_cpus;
+static struct rlimit old_core;
+static mode_t old_umask;
 
 static void disturb(void)
 {
+	struct itimerval far = {.it_interval = {.tv_sec = 3600}, .it_value = {.tv_sec = 3600}};
+	struct rlimit core = {0, old_core.rlim_max};
+	sigset_t one;
+	cpu_set_t cpu;
+
 	planted_fd = -1;
 	switch (plant) {
-	case 0:
+	case OPEN_FILE:
 		planted_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		break;
-	case 1:
+	case SET_VARIABLE:
 		setenv("P2PSAFE_PLANTED", "1", 1);
 		break;
-	case 2:
+	case IGNORE_SIGNAL:
 		signal(SIGUSR1, SIG_IGN);
 		break;
-	case 3:
+	case BLOCK_SIGNAL:
+		sigemptyset(&one);
+		sigaddset(&one, SIGUSR2);
+		sigprocmask(SIG_BLOCK, &one, NULL);
+		break;
+	case CHANGE_FOLDER:
 		if (getcwd(planted_folder, sizeof planted_folder) == NULL || chdir("/proc") != 0)
 			exit(2);
 		break;
-	case 4:
-		umask(before.mask ^ 0111);
+	case CHANGE_MASK:
+		umask(old_umask ^ 0111);
 		break;
-	case 5:
+	case WRITE_OUTPUT:
 		if (write(1, "x", 1) != 1)
 			exit(2);
+		break;
+	case CHANGE_LOCALE:
+		if (setlocale(LC_NUMERIC, "C.UTF-8") == NULL)
+			planted_seen = 1; /* no other locale here */
+		break;
+	case CHANGE_PROCESSORS:
+		CPU_ZERO(&cpu);
+		for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&cpu) == 0; i++)
+			if (CPU_ISSET(i, &old_cpus))
+				CPU_SET(i, &cpu);
+		if (CPU_EQUAL(&cpu, &old_cpus) || sched_setaffinity(0, sizeof cpu, &cpu) != 0)
+			planted_seen = 1; /* a single processor */
+		break;
+	case CHANGE_ROUNDING:
+		fesetround(FE_TOWARDZERO);
+		break;
+	case CHANGE_NAME:
+		prctl(PR_SET_NAME, "planted", 0, 0, 0);
+		break;
+	case CHANGE_LIMIT:
+		if (old_core.rlim_cur == 0)
+			core.rlim_cur = old_core.rlim_max > 0;
+		if (core.rlim_cur == old_core.rlim_cur || setrlimit(RLIMIT_CORE, &core) != 0)
+			planted_seen = 1; /* nothing to change */
+		break;
+	case START_TIMER:
+		setitimer(ITIMER_REAL, &far, NULL);
+		break;
+	case KEEP_MAPPED:
+		planted_fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+		planted_map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, planted_fd, 0);
+		close(planted_fd);
+		planted_fd = -1;
 		break;
 	default:
 		break;
@@ -292,14 +219,26 @@ static void disturb(void)
 
 static void undo(void)
 {
+	struct itimerval none = {0};
+
 	if (planted_fd >= 0)
 		close(planted_fd);
 	unsetenv("P2PSAFE_PLANTED");
 	signal(SIGUSR1, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &old_mask, NULL);
 	if (planted_folder[0] != '\0' && chdir(planted_folder) != 0)
 		exit(2);
 	planted_folder[0] = '\0';
-	umask(before.mask);
+	umask(old_umask);
+	setlocale(LC_ALL, "C");
+	sched_setaffinity(0, sizeof old_cpus, &old_cpus);
+	fesetround(FE_TONEAREST);
+	prctl(PR_SET_NAME, "hygiene", 0, 0, 0);
+	setrlimit(RLIMIT_CORE, &old_core);
+	setitimer(ITIMER_REAL, &none, NULL);
+	if (planted_map != NULL && planted_map != MAP_FAILED)
+		munmap(planted_map, 4096);
+	planted_map = NULL;
 }
 
 static int32_t disturbing_probe(p2psafe_context *ctx, const struct p2psafe_options *options, p2psafe_report **out,
@@ -312,11 +251,18 @@ static int32_t disturbing_probe(p2psafe_context *ctx, const struct p2psafe_optio
 static void planted(const struct p2psafe_options *options)
 {
 	quiet = 1;
-	for (plant = 0; plant <= 5; plant++) {
+	old_umask = umask(0);
+	umask(old_umask);
+	sigprocmask(SIG_SETMASK, NULL, &old_mask);
+	sched_getaffinity(0, sizeof old_cpus, &old_cpus);
+	getrlimit(RLIMIT_CORE, &old_core);
+	for (plant = 0; plant < PLANTS; plant++) {
 		planted_seen = 0;
 		run("planted", disturbing_probe, options, 0);
 		undo();
 		CHECK(1, planted_seen);
+		if (!planted_seen)
+			fprintf(stderr, "disturbance %d was not seen\n", (int)plant);
 	}
 	planted_seen = 0;
 	run("nothing planted", p2psafe_probe, options, 0);
@@ -337,6 +283,7 @@ static pid_t host_child(void)
 int main(int argc, char **argv)
 {
 	struct p2psafe_options options;
+	sigset_t all;
 	int status = 0;
 	pid_t child;
 
@@ -358,12 +305,18 @@ int main(int argc, char **argv)
 
 	planted(&options);
 
+	/* a host that takes its signals in a thread of its own: all are blocked */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	all_calls(&options);
+	sigprocmask(SIG_SETMASK, &old_mask, NULL);
+
 	/* a host that ignores SIGCHLD: children vanish unwaited, and the answer is still an answer */
 	signal(SIGCHLD, SIG_IGN);
 	all_calls(&options);
 	CHECK(-1, waitpid(-1, NULL, WNOHANG));
 
 	for (size_t i = 0; i < sizeof forbidden / sizeof forbidden[0]; i++)
-		CHECK(1, strstr(after.maps, forbidden[i]) == NULL);
+		CHECK(1, strstr(after.text[SELF_MAPS], forbidden[i]) == NULL);
 	return check_result();
 }
