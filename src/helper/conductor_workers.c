@@ -67,8 +67,8 @@ static int jit_folder(char *out, size_t cap)
 }
 
 /* Built, not inherited: a mask, an injected library or a debugger switch of the caller must not change the test. The
- * library path is kept, for the workers must load the driver that the caller loads. pci_order 0: the driver numbers GPUs as it
- * does for programs that ask for no order; workers find theirs by address. */
+ * library path is kept, for the workers must load the driver that the caller loads, and find what the program found.
+ * pci_order 0: the driver numbers GPUs as it does for programs that ask for no order; workers find theirs by address. */
 static void build_env(const struct p2s_run *run, int pci_order, struct environment *e)
 {
 	const char *libraries = secure_getenv("LD_LIBRARY_PATH");
@@ -79,6 +79,8 @@ static void build_env(const struct p2s_run *run, int pci_order, struct environme
 	if (pci_order)
 		add_env(e, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
 	add_env(e, "CUDA_MODULE_LOADING", "EAGER");
+	if (libraries != NULL && libraries[0] != '\0')
+		add_env(e, "LD_LIBRARY_PATH", libraries);
 	if (run->ask.host_dir[0] != '\0') {
 		add_env(e, "P2PSAFE_SIM_HOST", run->ask.host_dir);
 		snprintf(number, sizeof number, "%d", SIM_FD);
@@ -88,8 +90,6 @@ static void build_env(const struct p2s_run *run, int pci_order, struct environme
 			add_env(e, "P2PSAFE_SIM_KMSG_FD", number);
 		return;
 	}
-	if (libraries != NULL && libraries[0] != '\0')
-		add_env(e, "LD_LIBRARY_PATH", libraries);
 	if (jit_folder(folder, sizeof folder))
 		add_env(e, "CUDA_CACHE_PATH", folder);
 	else
