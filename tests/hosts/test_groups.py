@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -217,6 +218,17 @@ class Topology(Program):
         self.assertIn("export NCCL_TOPO_FILE='%s'\n" % self.file, out)
         self.assertIn("export NCCL_P2P_DISABLE='1'\n", out)
         self.assertEqual(self.read(self.file), {bdf: (i // 4, None) for i, bdf in enumerate(gpus)})
+        self.file.unlink()
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))  # a longer write would end the process with SIGXFSZ
+        try:
+            code, out, err = self.run_program(*words)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        self.assertEqual(code, 0, err)
+        self.assertNotIn("NCCL_TOPO_FILE", out)
+        self.assertIn("topology file", err)
+        self.assertEqual([path.name for path in self.folder.iterdir() if path.name.startswith(self.file.name)], [])
         _, out, err = self.run_program(*words, NCCL_TOPO_FILE="/mine.xml")
         self.assertNotIn("NCCL_TOPO_FILE=", out)
         self.assertIn("the user's own topology stays", err)

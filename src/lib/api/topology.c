@@ -15,6 +15,7 @@
 #include "emit/emit.h"
 #include "emit/topology.h"
 #include "kept/place.h"
+#include "kept/trust.h"
 #include "rules/rules.h"
 
 #define PLACEMENT_MAX 65536
@@ -322,6 +323,8 @@ static int write_file(const char *path, const char *text)
 		return EEXIST;
 	if (same)
 		return 0;
+	if (!p2s_trust_may_grow(len))
+		return EFBIG;
 	snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
 	fd = mkostemp(temporary, O_CLOEXEC);
 	if (fd < 0)
