@@ -54,9 +54,204 @@ static void life_of_a_marker(void **state)
 	tmp_remove(path);
 }
 
+struct place {
+	char path[64];
+	int dir;
+};
+
+static int setup(void **state)
+{
+	struct place *p = calloc(1, sizeof *p);
+	const char *why;
+
+	tmp_make(p->path, sizeof p->path);
+	p->dir = p2s_trust_dir(p->path, &why);
+	*state = p;
+	return p->dir < 0;
+}
+
+static int teardown(void **state)
+{
+	struct place *p = *state;
+
+	close(p->dir);
+	tmp_remove(p->path);
+	free(p);
+	return 0;
+}
+
+static enum p2s_marker_state as(struct p2s_marker *m, enum p2s_marker_kind kind, const struct place *p, const char *boot)
+{
+	char what[160];
+
+	return p2s_marker_look_as(m, kind, p->dir, 5, boot, what, sizeof what);
+}
+
+static enum p2s_marker_state peek(const struct place *p, const char *boot)
+{
+	char what[160];
+
+	return p2s_marker_peek(p->dir, 5, boot, what, sizeof what);
+}
+
+/* A run beside a soak neither counts its marker nor takes it away. */
+static void a_run_beside_a_soak(void **state)
+{
+	struct place *p = *state;
+	struct p2s_marker soak, second, run, later;
+
+	assert_int_equal(as(&soak, P2S_MARKER_SOAK, p, "boot-a"), P2S_MARKER_NONE);
+	assert_int_equal(p2s_marker_write(&soak, "a", "b", "sweep"), 1);
+	assert_int_equal(as(&second, P2S_MARKER_SOAK, p, "boot-a"), P2S_MARKER_BUSY);
+	assert_int_equal(p2s_marker_write(&second, "a", "b", "sweep"), 0);
+	p2s_marker_end(&second, 0);
+	assert_int_equal(as(&run, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_NONE);
+	assert_int_equal(peek(p, "boot-a"), P2S_MARKER_NONE);
+	assert_int_equal(p2s_marker_write(&run, "a", "b", "sm_store"), 1);
+	p2s_marker_end(&run, 0);
+	/* the machine restarts here, and a run of either kind finds the marker of the soak */
+	p2s_marker_end(&soak, 1); /* the lock goes with the process */
+	assert_int_equal(as(&later, P2S_MARKER_RUN, p, "boot-b"), P2S_MARKER_EARLIER);
+	assert_int_equal(as(&later, P2S_MARKER_SOAK, p, "boot-b"), P2S_MARKER_EARLIER);
+	assert_int_equal(peek(p, "boot-b"), P2S_MARKER_EARLIER);
+	/* in the same boot it counts like one of its own, and goes with the run that ends well */
+	assert_int_equal(as(&run, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_ONE);
+	assert_int_equal(p2s_marker_write(&run, "a", "b", "sm_store"), 1);
+	assert_int_equal(as(&later, P2S_MARKER_SIMULATED, p, "boot-b"), P2S_MARKER_NONE);
+	p2s_marker_end(&run, 1);
+	assert_int_equal(as(&run, P2S_MARKER_SOAK, p, "boot-a"), P2S_MARKER_TWO);
+	assert_int_equal(p2s_marker_write(&run, "a", "b", "sm_store"), 1);
+	p2s_marker_end(&run, 0);
+	assert_int_equal(as(&run, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_NONE);
+}
+
+/* One of each kind are two. */
+static void one_of_each(void **state)
+{
+	struct place *p = *state;
+	struct p2s_marker soak, run;
+
+	assert_int_equal(as(&soak, P2S_MARKER_SOAK, p, "boot-a"), P2S_MARKER_NONE);
+	assert_int_equal(as(&run, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_NONE);
+	assert_int_equal(p2s_marker_write(&soak, "a", "b", "sweep"), 1);
+	assert_int_equal(p2s_marker_write(&run, "c", "d", "sm_store"), 1);
+	p2s_marker_end(&soak, 1);
+	p2s_marker_end(&run, 1);
+	assert_int_equal(peek(p, "boot-a"), P2S_MARKER_TWO);
+	assert_int_equal(as(&run, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_TWO);
+	tmp_write(p->path, "soak-marker", "garbage");
+	assert_int_equal(as(&run, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_BROKEN);
+	assert_int_equal(peek(p, "boot-a"), P2S_MARKER_BROKEN);
+}
+
+/* A simulated test writes and removes a file of its own. */
+static void simulated(void **state)
+{
+	struct place *p = *state;
+	struct p2s_marker real, sim;
+
+	assert_int_equal(as(&real, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_NONE);
+	assert_int_equal(p2s_marker_write(&real, "a", "b", "sm_store"), 1);
+	p2s_marker_end(&real, 1);
+	assert_int_equal(as(&sim, P2S_MARKER_SIMULATED, p, "boot-b"), P2S_MARKER_NONE);
+	assert_int_equal(p2s_marker_write(&sim, "a", "b", "sm_store"), 1);
+	p2s_marker_end(&sim, 0);
+	assert_int_equal(as(&real, P2S_MARKER_RUN, p, "boot-b"), P2S_MARKER_EARLIER);
+	assert_int_equal(as(&sim, P2S_MARKER_SIMULATED, p, "boot-b"), P2S_MARKER_NONE);
+	assert_int_equal(p2s_marker_write(&sim, "a", "b", "sm_store"), 1);
+	p2s_marker_end(&sim, 1);
+	assert_int_equal(as(&sim, P2S_MARKER_SIMULATED, p, "boot-c"), P2S_MARKER_EARLIER);
+	assert_int_equal(as(&real, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_ONE);
+}
+
+/* Nobody knows which boot this is, or which it was. */
+static void a_boot_without_a_name(void **state)
+{
+	static const char *const boots[][2] = {{"", ""}, {"boot-a", ""}, {"", "boot-a"}};
+	struct place *p = *state;
+	struct p2s_marker m;
+
+	for (size_t i = 0; i < COUNT(boots); i++) {
+		assert_int_equal(as(&m, P2S_MARKER_RUN, p, boots[i][0]), P2S_MARKER_NONE);
+		assert_int_equal(p2s_marker_write(&m, "a", "b", "sm_store"), 1);
+		p2s_marker_end(&m, 1);
+		assert_int_equal(as(&m, P2S_MARKER_RUN, p, boots[i][1]), P2S_MARKER_EARLIER);
+		assert_int_equal(p2s_marker_write(&m, "a", "b", "sm_store"), 1);
+		p2s_marker_end(&m, 0);
+	}
+}
+
+/* Somebody clears the folder, or puts another file there, while the test goes on: before the next step the marker is back, and at
+ * the end nothing goes that is not ours. */
+static void taken_away(void **state)
+{
+	struct place *p = *state;
+	struct p2s_marker m, later;
+
+	assert_int_equal(as(&m, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_NONE);
+	assert_int_equal(p2s_marker_write(&m, "a", "b", "sm_store"), 1);
+	assert_int_equal(unlinkat(p->dir, "marker", 0), 0);
+	assert_int_equal(p2s_marker_write(&m, "a", "b", "mp_push"), 1);
+	assert_int_equal(as(&later, P2S_MARKER_RUN, p, "boot-b"), P2S_MARKER_EARLIER);
+	assert_int_equal(as(&later, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_ONE); /* it was one run all the time */
+	assert_int_equal(unlinkat(p->dir, "marker", 0), 0);
+	tmp_write(p->path, "marker", "somebody else's");
+	p2s_marker_end(&m, 0);
+	assert_int_equal(as(&later, P2S_MARKER_RUN, p, "boot-b"), P2S_MARKER_BROKEN);
+}
+
+/* Another user must be able to read what root left. */
+static void under_any_mask(void **state)
+{
+	struct place *p = *state;
+	struct p2s_marker m;
+	struct stat st;
+	mode_t old = umask(0777);
+
+	assert_int_equal(as(&m, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_NONE);
+	assert_int_equal(p2s_marker_write(&m, "a", "b", "sm_store"), 1);
+	umask(old);
+	p2s_marker_end(&m, 1);
+	assert_int_equal(fstatat(p->dir, "marker", &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_int_equal(st.st_mode & 0777, 0644);
+	assert_int_equal(peek(p, "boot-b"), P2S_MARKER_EARLIER);
+}
+
+/* Whatever lies there instead of a marker forbids, and nobody waits for it. */
+static void no_file(void **state)
+{
+	struct place *p = *state;
+	struct p2s_marker m;
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/marker", p->path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(as(&m, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_BROKEN);
+	assert_int_equal(unlink(path), 0);
+	tmp_link(p->path, "marker", "nowhere");
+	assert_int_equal(as(&m, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_BROKEN);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(as(&m, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_BROKEN);
+	assert_int_equal(p2s_marker_write(&m, "a", "b", "sm_store"), 0);
+	assert_int_equal(rmdir(path), 0);
+	tmp_write(p->path, "marker", "");
+	assert_int_equal(truncate(path, (off_t)1 << 40), 0); /* sparse */
+	assert_int_equal(as(&m, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_BROKEN);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(life_of_a_marker)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(life_of_a_marker),
+	                                   T(a_run_beside_a_soak),
+	                                   T(one_of_each),
+	                                   T(simulated),
+	                                   T(a_boot_without_a_name),
+	                                   T(taken_away),
+	                                   T(under_any_mask),
+	                                   T(no_file)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

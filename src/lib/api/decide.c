@@ -59,12 +59,35 @@ static int32_t on_risk(void *user, int32_t src, int32_t dst, int32_t leg)
 	return t->s->request.simulated || !(t->s->request.flags & P2PSAFE_FLAG_REQUIRE_MARKER) ? P2S_RISK_GO : P2S_RISK_STOP;
 }
 
+/* A marker in any of the folders that this process reads counts, for they speak of one machine. */
+static enum p2s_marker_state look_for_markers(struct testing *t, char *what, size_t cap)
+{
+	enum p2s_marker_kind kind = t->s->request.simulated							 ? P2S_MARKER_SIMULATED
+								: t->s->request.level == P2PSAFE_LEVEL_THOROUGH ? P2S_MARKER_SOAK
+																				 : P2S_MARKER_RUN;
+	uint64_t key = p2s_key_marker(t->m, &t->s->host);
+	enum p2s_marker_state state = p2s_marker_look_as(&t->marker, kind, t->dir, key, t->s->host.boot_id, what, cap);
+
+	for (int i = 0; i < t->places.count && !t->s->request.simulated; i++) {
+		enum p2s_marker_state there;
+		char step[160];
+
+		if (i == t->places.write)
+			continue;
+		there = p2s_marker_peek(t->places.place[i].fd, key, t->s->host.boot_id, step, sizeof step);
+		if (there > state) {
+			state = there;
+			snprintf(what, cap, "%s", step);
+		}
+	}
+	return state;
+}
+
 static int32_t judge_marker(struct testing *t)
 {
 	char what[160];
 	char text[300];
-	enum p2s_marker_state state =
-		p2s_marker_look(&t->marker, t->dir, p2s_key_marker(t->m, &t->s->host), t->s->host.boot_id, what, sizeof what);
+	enum p2s_marker_state state = look_for_markers(t, what, sizeof what);
 
 	if (state == P2S_MARKER_NONE || state == P2S_MARKER_ONE || t->s->request.flags & P2PSAFE_FLAG_KEEP_GOING)
 		return 0;
@@ -72,6 +95,7 @@ static int32_t judge_marker(struct testing *t)
 	snprintf(text, sizeof text, "%s: %s; nothing risky runs until the cache is cleared or the test is told to keep going",
 			 state == P2S_MARKER_EARLIER ? "the machine restarted during a test"
 			 : state == P2S_MARKER_TWO   ? "two tests of this boot did not end well"
+			 : state == P2S_MARKER_BUSY  ? "a thorough test is running"
 										 : "a marker of an unfinished test cannot be read",
 			 what);
 	return find(t, "PROBE_RISK_HIGH", P2PSAFE_SEVERITY_DANGER, "marker", text);

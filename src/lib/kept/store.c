@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "ipc/codec.h"
+#include "kept/marker.h"
 #include "kept/trust.h"
 
 #define GENERATION_MAX UINT64_C(1000000000000000)
@@ -248,7 +249,7 @@ int32_t p2s_store_clear(int dir)
 		int32_t record = number_of(e->d_name, ".json") != 0 || (isdigit((unsigned char)e->d_name[0]) && len > 5 &&
 		                                                        strcmp(e->d_name + len - 5, ".full") == 0);
 
-		if ((record || strncmp(e->d_name, "tmp-", 4) == 0 || strcmp(e->d_name, "marker") == 0) && unlinkat(dir, e->d_name, 0) == 0)
+		if ((record || strncmp(e->d_name, "tmp-", 4) == 0 || p2s_marker_is_name(e->d_name)) && unlinkat(dir, e->d_name, 0) == 0)
 			gone++;
 	}
 	closedir(d);
