@@ -98,6 +98,7 @@ def by_hand(out):
     write(out / "marker", "conf", "\1# a machine\nhost_dir=/srv/host\ncuda_library=/usr/lib/libcuda.so.1\n")
     write(out / "marker", "conf-twice", "\1host_dir=/a\r\nhost_dir=/b\n")
     codec(out)
+    orders(out)
     changes(out)
 
 
@@ -123,6 +124,26 @@ def codec(out):
     write(out / "helper", "some-ok", frames[: len(frames) // 3])
     for i in range(20):
         write(out / "helper", "one-%02d" % i, bytes([128 | i]) + number(200, 2) + b"".join(number(k % 3, 4) for k in range(50)))
+
+
+def orders(out):
+    """Library to conductor: how, length, fields. 0xc0: the fields only touch a good message."""
+    run, gpu, risk = 0, 1, 2
+
+    def message(how, fields=b""):
+        return bytes([how, len(fields)]) + fields
+
+    order = message(0xC0 | run, b"\2") + message(0xC0 | gpu, b"\0") + message(0xC0 | gpu, b"\1")
+    for name, tail in (("two", b""), ("go", message(0x80 | risk, number(1, 4))), ("stop", message(0x80 | risk, number(0, 4))),
+                       ("odd", message(0x80 | risk, number(77, 4)) + message(0x80 | 3, b"\5"))):
+        write(out / "orders", name, order + tail + b"\0")
+    write(out / "orders", "none", message(0xC0 | run, b"\0") + b"\0")
+    write(out / "orders", "twice", message(0xC0 | run, b"\2") + message(0xC0 | gpu, b"\1") + message(0xC0 | gpu, b"\1") + b"\0")
+    write(out / "orders", "raw", message(run, number(5, 4) + number(5, 2) + b"1.0.0" + number(1, 4) + number(1, 4)) + b"\0")
+    for i in range(6):
+        write(out / "judge", "%d" % i, bytes((i * 37 + k * (2 * i + 1)) & 255 for k in range(220)))
+    write(out / "judge", "zero", bytes(220))
+    write(out / "judge", "ones", b"\1" * 220)
 
 
 def changes(out):
@@ -154,7 +175,7 @@ def main():
     parser.add_argument("--program", required=True)
     parser.add_argument("--out", type=Path, default=HERE / "corpus")
     arguments = parser.parse_args()
-    for name in "record full merge host argv caches marker codec helper kept tree".split():
+    for name in "record full merge host argv caches marker codec helper orders judge kept tree".split():
         shutil.rmtree(arguments.out / name, ignore_errors=True)
     from_runs(os.path.abspath(arguments.program), arguments.out)
     by_hand(arguments.out)
