@@ -25,6 +25,7 @@ static const char *const inherited[] = {
 	"XDG_CACHE_HOME=", "ASAN_OPTIONS=", "LSAN_OPTIONS=",    "UBSAN_OPTIONS=", "P2PSAFE_SIM_"};
 
 #define ENVIRONMENT_MAX 32
+#define KERNEL_P_PIDFD 3 /* P_PIDFD of linux/wait.h; an enumerator of glibc's own since 2.36 only */
 
 /* Pointers into the caller's environment: nothing is copied, nothing changed. A program that was started with more rights than
  * its user has (setuid, file capabilities) hands on nothing: the user chose these values, and after such a program has made its new
@@ -165,6 +166,13 @@ int32_t p2s_child_gone(int pidfd, uint64_t deadline_ns)
 		if (n < 0 && errno != EINTR)
 			return 0;
 	}
+}
+
+void p2s_child_bury(int pidfd)
+{
+	siginfo_t info;
+
+	(void)waitid((idtype_t)KERNEL_P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG);
 }
 
 int32_t p2s_child_reap(pid_t pid, int pidfd, uint64_t deadline_ns)

@@ -328,8 +328,10 @@ static void clean_up(struct run *r)
 		if (w->pidfd >= 0 && ((w->left && p2s_child_deaf(&r->reaper)) || !p2s_child_gone(w->pidfd, soft)) &&
 		    !left_behind(r, w->pid, w->role, "did not end after SIGKILL"))
 			r->oom = 1;
-		if (w->pidfd >= 0)
+		if (w->pidfd >= 0) {
+			p2s_child_bury(w->pidfd);
 			close(w->pidfd);
+		}
 	}
 	if (r->pidfd >= 0)
 		close(r->pidfd);
