@@ -10,8 +10,9 @@
 #include "helper/legs_both.h"
 
 #define SLICE_MAX (32 * P2S_MIB)
-#define SLICE_SMALL (2 * P2S_MIB) /* where the host does the work: simulated, or without kernels */
+#define SLICE_SMALL (2 * P2S_MIB) /* the first; and where the host does the work: simulated, or without kernels */
 #define HOST_BYTES P2S_MIB
+#define COPY_NS (4 * P2S_MS) /* what one copy may take, so that a slow way is not loaded for seconds */
 #define LEAST_PASSES 2
 #define MOST_PASSES 2000
 
@@ -28,7 +29,8 @@ struct load {
 	struct p2s_run *run;
 	uint32_t gpu[P2S_MAX_GPUS];
 	uint32_t n;
-	uint64_t slice;
+	uint64_t slice; /* room of one sender in each target */
+	uint64_t len[P2S_MAX_GPUS * P2S_MAX_GPUS]; /* of the next copy, [from * n + to] */
 	int to;   /* index of the only target, -1 all */
 	int from; /* index of the only sender, -1 all */
 	atomic_int host; /* host memory is mapped on all of them, and works */
@@ -71,6 +73,17 @@ static int host_round(const struct p2s_trial *of, uint64_t off, uint64_t seed)
 	return call(t, lane->acc, &copy, &answer) && check(t, lane->acc, lane->loc_acc, off, HOST_BYTES, seed);
 }
 
+/* As much as fits in the time, after a copy of len bytes that took ns. */
+static uint64_t next_len(const struct load *l, uint64_t len, uint64_t ns)
+{
+	uint64_t bytes = ns < COPY_NS / 65536 ? l->slice : len / 1024 * COPY_NS / ns * 1024;
+
+	bytes -= bytes % (64 * P2S_KIB);
+	if (bytes < 64 * P2S_KIB)
+		bytes = 64 * P2S_KIB;
+	return bytes < l->slice ? bytes : l->slice;
+}
+
 /* One pass of a sender: new content, to every target, each judged by its owner. Returns 0 when nothing is left to do. */
 static int pass(struct load *l, uint32_t s)
 {
@@ -80,9 +93,13 @@ static int pass(struct load *l, uint32_t s)
 
 	for (uint32_t d = 0; d < l->n; d++) {
 		struct p2s_trial *t = &l->trial[s * l->n + d];
-		struct p2s_op_request copy = {.op = P2S_OP_COPY, .off = off, .off2 = off, .len = l->slice, .mode = P2S_COPY_ASYNC};
-		struct p2s_op_request fill = {.op = P2S_OP_FILL, .off = off, .len = l->slice};
+		uint64_t len = l->len[s * l->n + d];
+		struct p2s_op_request copy = {.op = P2S_OP_COPY, .off = off, .off2 = off, .len = len, .mode = P2S_COPY_ASYNC};
+		/* No less than what goes to the host and back. */
+		struct p2s_op_request fill = {
+			.op = P2S_OP_FILL, .off = off, .len = len < HOST_BYTES && l->slice >= HOST_BYTES ? HOST_BYTES : len};
 		struct p2s_op_answer answer;
+		uint64_t moved_ns;
 
 		if (d == s || t->lane == NULL || t->over || (l->to >= 0 && (uint32_t)l->to != d))
 			continue;
@@ -90,12 +107,15 @@ static int pass(struct load *l, uint32_t s)
 		fill.buf = copy.buf2 = t->lane->loc_acc;
 		fill.seed = seed;
 		copy.buf = t->lane->win_acc;
-		if (!call(t, t->lane->acc, &fill, &answer) || !call(t, t->lane->acc, &copy, &answer) ||
-		    !check(t, t->lane->own, t->lane->win_own, off, l->slice, seed))
+		if (!call(t, t->lane->acc, &fill, &answer) || !call(t, t->lane->acc, &copy, &answer))
 			continue;
-		t->out.bytes += l->slice;
+		moved_ns = answer.device_ns;
+		if (!check(t, t->lane->own, t->lane->win_own, off, len, seed))
+			continue;
+		l->len[s * l->n + d] = next_len(l, len, moved_ns);
+		t->out.bytes += len;
 		t->out.rounds++;
-		p2s_trial_cover(t, off, l->slice);
+		p2s_trial_cover(t, off, len);
 		if (first == NULL)
 			first = t;
 	}
@@ -171,6 +191,8 @@ static int open_lanes(struct load *l)
 	l->slice = least / l->n / (64 * P2S_KIB) * (64 * P2S_KIB);
 	if (l->slice > (small ? SLICE_SMALL : SLICE_MAX))
 		l->slice = small ? SLICE_SMALL : SLICE_MAX;
+	for (uint32_t i = 0; i < l->n * l->n; i++)
+		l->len[i] = l->slice < SLICE_SMALL ? l->slice : SLICE_SMALL; /* its time says how much is next */
 	return l->slice > 0;
 }
 
