@@ -150,7 +150,7 @@ static int move(struct p2s_channel *c, struct p2s_op_answer *a, const struct mov
 
 static uint64_t median(const uint64_t *sample, uint32_t count)
 {
-	uint64_t sorted[TARGETS_MOST];
+	uint64_t sorted[TARGETS_MOST] = {0};
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < count && i < TARGETS_MOST; i++) {

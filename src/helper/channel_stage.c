@@ -89,7 +89,7 @@ static uint64_t middle(const uint64_t *sample, uint32_t n)
 		uint32_t below = 0;
 
 		for (uint32_t k = 0; k < n; k++)
-			below += sample[k] < sample[i] || (sample[k] == sample[i] && k < i);
+			below += sample[k] < sample[i] || (k < i && sample[k] == sample[i]);
 		if (below == n / 2)
 			return sample[i];
 	}

@@ -242,7 +242,7 @@ int p2s_setup_init(struct p2s_run *run)
 	struct init_seen seen = {.driver = P2S_DRIVER_OK};
 	uint64_t now = p2s_now_ns();
 	uint64_t left = run->stop_ns > now ? run->stop_ns - now : 0;
-	int posted[P2S_MAX_GPUS];
+	int posted[P2S_MAX_GPUS] = {0};
 
 	/* One that must not be tested gets no context either. */
 	for (uint32_t i = 0; i < run->tested_count; i++)

@@ -67,7 +67,7 @@ int p2s_spawn_start(struct p2s_proc *proc, const struct p2s_spawn *what)
 	for (size_t i = 0; what->args[i] != NULL && n < 15; i++)
 		argv[n++] = (char *)(uintptr_t)what->args[i];
 	argv[n] = NULL;
-	for (n = 0; what->env[n] != NULL && n < 23; n++)
+	for (n = 0; n < 23 && what->env[n] != NULL; n++)
 		envp[n] = (char *)(uintptr_t)what->env[n];
 	envp[n] = NULL;
 	pid = fork();

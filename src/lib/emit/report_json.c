@@ -18,7 +18,7 @@ json_t *p2s_emit_text_or_null(const char *text)
 
 	if (s != NULL || text[0] == '\0')
 		return s != NULL ? s : json_null();
-	for (; text[n] != '\0' && n < sizeof clean - 1; n++)
+	for (; n < sizeof clean - 1 && text[n] != '\0'; n++)
 		clean[n] = (unsigned char)text[n] < 0x80 ? text[n] : '?';
 	clean[n] = '\0';
 	return json_string(clean);

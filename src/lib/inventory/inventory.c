@@ -163,8 +163,8 @@ static int by_address(const void *a, const void *b)
 
 int32_t p2s_inventory_read(const struct p2s_fsroot *root, struct p2s_model *m, enum p2s_scope scope)
 {
-	char **names;
-	size_t count;
+	char **names = NULL;
+	size_t count = 0;
 	int32_t ok = 1;
 	enum p2s_read r = P2S_READ_ABSENT;
 
