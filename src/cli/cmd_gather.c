@@ -30,7 +30,7 @@ static int make_folder(const char *path)
 		return -1;
 	}
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(dup(fd)) : NULL;
+	DIR *dir = fd >= 0 ? fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 0)) : NULL;
 	if (dir == NULL) {
 		cli_say("%s: %s", path, strerror(errno));
 		if (fd >= 0)
