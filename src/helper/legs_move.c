@@ -4,13 +4,15 @@
 #include "core/word.h"
 #include "helper/legs.h"
 
-/* What the transfers of one engine may take, all together, and the largest one of `sizes`: eight engines and two sizes over three
+/* What the transfers of one engine may take, all together, and the largest one of `sizes`: eight engines and two such over three
  * mappings both ways are then less than a quarter of a second for each round, on whatever link. On NVLink all of the memory fits. */
 #define BULK_NS (3 * P2S_MS)
-#define SIZES_NS (4 * P2S_MS)
+#define SIZES_NS (3 * P2S_MS) /* and as much again for the sizes below it */
 #define STALE_BYTES P2S_MIB
 #define ACQUIRE_BYTES (64 * P2S_KIB) /* one load after the other */
 #define SIZES_AREA (8 * P2S_KIB) /* room of one small transfer, guards included */
+#define MIDDLE_LEAST (8 * P2S_KIB)
+#define MIDDLE_COUNT 6 /* each twice the one before; all of them with as much room around them are less than 1 MiB */
 
 static int piece(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len)
 {
@@ -61,18 +63,18 @@ static int bulk_leg(const struct p2s_lane *lane, int32_t leg, const enum p2s_eng
 }
 
 /* A small transfer with guard bytes around it, at an odd place. The area was poisoned (or, for reads, filled) before. */
-static int small_transfer(struct p2s_trial *t, enum p2s_engine by, uint64_t area, uint64_t size, uint64_t shift, uint64_t seed)
+static int small_transfer(struct p2s_trial *t, enum p2s_engine by, uint64_t area, uint64_t room, uint64_t off, uint64_t size,
+                          uint64_t seed)
 {
 	const struct p2s_lane *lane = t->lane;
-	uint64_t off = area + 1024 + shift;
 	struct p2s_expect e;
 
 	p2s_trial_expect(t, seed, off, size, 1, &e);
 	if (!p2s_step_move(t, by, off, size, seed))
 		return 0;
 	if (p2s_engine_reads(by))
-		return p2s_step_check(t, lane->acc, lane->loc_acc, area, SIZES_AREA, &e);
-	return p2s_step_check(t, lane->own, lane->win_own, area, SIZES_AREA, &e);
+		return p2s_step_check(t, lane->acc, lane->loc_acc, area, room, &e);
+	return p2s_step_check(t, lane->own, lane->win_own, area, room, &e);
 }
 
 /* All small sizes by one engine: one poison, one fill, then each transfer in an area of its own. */
@@ -98,13 +100,59 @@ static int small_sizes(struct p2s_trial *t, enum p2s_engine by, int few)
 	for (size_t i = 0; i < count; i++) {
 		if (few && !list[i].always)
 			continue;
-		if (!small_transfer(t, by, i * SIZES_AREA, list[i].size, list[i].shift, seed))
+		if (!small_transfer(t, by, i * SIZES_AREA, SIZES_AREA, i * SIZES_AREA + 1024 + list[i].shift, list[i].size, seed))
 			return 0;
 	}
 	if (!reads)
 		return 1;
 	p2s_trial_expect(t, seed, 0, len, 0, &e);
 	return p2s_step_check(t, lane->own, lane->win_own, 0, len, &e);
+}
+
+/* Sizes between the small ones and 1 MiB, likewise: what goes wrong only there must not slip through between two others. */
+static int middle_sizes(struct p2s_trial *t, enum p2s_engine by)
+{
+	const struct p2s_lane *lane = t->lane;
+	const uint64_t len = 2 * MIDDLE_LEAST * ((1u << MIDDLE_COUNT) - 1);
+	uint64_t seed = p2s_trial_seed(t);
+	struct p2s_expect e;
+	int reads = p2s_engine_reads(by);
+
+	if (!p2s_step_prepare(t, lane->win_own, 0, len, reads ? seed : t->poison, lane->loc_acc, 0, by == P2S_BY_STORE ? 0 : len,
+	                      reads ? t->poison : seed))
+		return 0;
+	for (uint64_t i = 0; i < MIDDLE_COUNT; i++) {
+		uint64_t size = MIDDLE_LEAST << i;
+		uint64_t area = 2 * MIDDLE_LEAST * ((1u << i) - 1);
+
+		/* From an odd place, from one of a line, and so on. */
+		if (!small_transfer(t, by, area, 2 * size, area + size / 2 + (i % 2 == 0 ? 3 : 128), size, seed))
+			return 0;
+	}
+	if (!reads)
+		return 1;
+	p2s_trial_expect(t, seed, 0, len, 0, &e);
+	return p2s_step_check(t, lane->own, lane->win_own, 0, len, &e);
+}
+
+/* Copies from 1 MiB on, each twice the one before, up to the largest that time allows. */
+static int large_sizes(struct p2s_trial *t, enum p2s_engine by, uint64_t cap)
+{
+	const uint64_t odd = 64 * P2S_KIB + 1;
+	uint64_t most;
+
+	if (!p2s_step_transfer(t, by, 0, 128 * P2S_KIB, 4099, odd, 1) || !p2s_step_transfer(t, by, 0, P2S_MIB, 0, P2S_MIB, 1))
+		return 0;
+	most = p2s_trial_bytes(t, P2S_MIB, SIZES_NS, cap);
+	for (uint64_t bytes = 2 * P2S_MIB; bytes < most; bytes *= 2)
+		if (!p2s_step_transfer(t, by, 0, bytes, 0, bytes, 1))
+			return 0;
+	return most <= P2S_MIB || p2s_step_transfer(t, by, 0, most, 0, most, 1);
+}
+
+static int by_kernel(enum p2s_engine by)
+{
+	return by == P2S_BY_STORE || by == P2S_BY_LOAD;
 }
 
 static int sizes_leg(const struct p2s_lane *lane, uint64_t cap)
@@ -120,18 +168,12 @@ static int sizes_leg(const struct p2s_lane *lane, uint64_t cap)
 	for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
 		if (p2s_lane_can(lane, engines[i]) && !small_sizes(&t, engines[i], quick))
 			return p2s_trial_end(&t);
-	for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
-		uint64_t odd = 64 * P2S_KIB + 1;
-		uint64_t bytes;
-
-		/* 64 KiB and a byte, from an odd place, and then the largest, which ends with the buffer where time allows. */
-		if (!p2s_step_transfer(&t, large[i], 0, 128 * P2S_KIB, 4099, odd, 1) ||
-		    !p2s_step_transfer(&t, large[i], 0, P2S_MIB, 0, P2S_MIB, 1))
+	for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
+		if (p2s_lane_can(lane, engines[i]) && !(quick && by_kernel(engines[i])) && !middle_sizes(&t, engines[i]))
+			return p2s_trial_end(&t);
+	for (size_t i = 0; i < sizeof large / sizeof large[0]; i++)
+		if (!large_sizes(&t, large[i], cap))
 			break;
-		bytes = p2s_trial_bytes(&t, P2S_MIB, SIZES_NS, cap);
-		if (bytes > P2S_MIB && !p2s_step_transfer(&t, large[i], 0, bytes, 0, bytes, 1))
-			break;
-	}
 	return p2s_trial_end(&t);
 }
 

@@ -105,6 +105,12 @@ def rows():
         Row("copy above 512 KiB", fault("ce_write", "drop", min_bytes=512 << 10), "ce_write", damage="dropped", ci=True),
         Row("copy above 8 MiB", fault("ce_write", "zeros", min_bytes=8 * MIB), "ce_write", damage="zeros", level="standard"),
         Row("copy below 64 bytes", fault("ce_write", "drop", max_bytes=63), "sizes", damage="dropped"),
+        # Sizes between those that other legs move.
+        Row("copies of 9 to 30 KiB", fault("ce_write", "zeros", min_bytes=9 << 10, max_bytes=30 << 10), "sizes", damage="zeros"),
+        Row("copies of 100 to 400 KiB", fault("ce_write", "bit_flip", min_bytes=100 << 10, max_bytes=400 << 10), "sizes", damage="bit_error", ci=True),
+        Row("reads of 200 to 300 KiB", fault("ce_read", "drop", min_bytes=200 << 10, max_bytes=300 << 10), "sizes", damage="dropped"),
+        Row("copies of 3 to 6 MiB", fault("ce_write", "zeros", min_bytes=3 * MIB, max_bytes=6 * MIB), {"sizes", "ce_write"}, damage="zeros",
+            level="standard"),
         Row("load below 64 bytes", fault("sm_load", "zeros", max_bytes=63), {"sizes", "sm_load"}, damage="zeros"),
         Row("store in a range", fault("sm_store", "zeros", **{"from": 700000, "to": 700064}), "sm_store", damage="zeros"),
         Row("copy in a range", fault("ce_read", "bit_flip", **{"from": 640 << 10, "to": 704 << 10}), "ce_read", damage="bit_error"),
