@@ -14,6 +14,9 @@ from checkers import BOTH
 from p2psafe import _apply
 from p2psafe._report import Setting, Word
 
+sys.path.insert(0, str(common.HOSTS.parent / "tools"))
+import namespace  # noqa: E402
+
 SIMULATED_CUDA = Path(LIBRARY).parent.parent / "libexec" / "p2psafe" / "sim" / "libcuda.so.1"
 
 
@@ -194,6 +197,49 @@ class Apply(LibraryTest):
             environ = {} if user is None else {"NCCL_PROTO": user}
             apply_quietly(torn, environ)
             self.assertEqual(environ, {"NCCL_PROTO": left})
+
+
+class NoPlace(LibraryTest):
+    """On what looks like a real machine (a simulated one needs no marker): without a place for one there is no test."""
+
+    SCRIPT = (
+        "import json, p2psafe\n"
+        "applied = p2psafe.apply(environ={})\n"
+        "print(json.dumps([applied.set, [f.code for f in applied.report.findings], applied.report.simulated]))\n"
+    )
+
+    def ranks(self, home, *empty):
+        environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(common.PACKAGE), "P2PSAFE_LIBRARY": LIBRARY}
+        environ.update({name: os.environ[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS") if name in os.environ})
+        if home is not None:
+            environ["HOME"] = str(home)
+        command = [*namespace.prefix(HEALTHY, *empty), sys.executable, "-B", "-c", self.SCRIPT]
+        started = [
+            subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+            for _ in range(4)
+        ]
+        seen = []
+        for process in started:
+            out, err = process.communicate(timeout=200)
+            self.assertEqual(process.returncode, 0, err)
+            variables, codes, simulated = json.loads(out)
+            self.assertEqual(variables, {name: value for name, value in _apply.FULL_VETO.items() if value is not None})
+            self.assertFalse(simulated)
+            seen.append(codes)
+        return seen
+
+    def test_every_rank_hears_the_same_veto(self):
+        why_not = namespace.why_not()
+        if why_not is not None:
+            self.skipTest(why_not)
+        home = self.folder / "home"
+        home.mkdir()
+        for codes in self.ranks(home, home) + self.ranks(None):
+            self.assertIn("NO_MARKER", codes)
+            self.assertNotIn("DRIVER_MISSING", codes)
+        for codes in self.ranks(home):
+            self.assertIn("DRIVER_MISSING", codes)
+            self.assertNotIn("NO_MARKER", codes)
 
 
 class TooLate(LibraryTest):

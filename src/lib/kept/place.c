@@ -56,6 +56,11 @@ static int32_t could_make(const char *path)
 	return 0;
 }
 
+static int32_t is_absent(const struct p2s_place *place)
+{
+	return place->fd < 0 && strcmp(place->why, "absent") == 0;
+}
+
 static void open_place(struct p2s_place *place)
 {
 	const char *why;
@@ -94,7 +99,7 @@ void p2s_places_open(struct p2s_places *p, const struct p2s_request *r, int32_t 
 		open_place(place);
 		if (p->write >= 0 || (system && geteuid() != 0))
 			continue;
-		if (place->fd < 0 && strcmp(place->why, "absent") == 0 && could_make(place->dir)) {
+		if (is_absent(place) && could_make(place->dir)) {
 			if (make) {
 				make_path(place->dir);
 				open_place(place);
@@ -104,7 +109,10 @@ void p2s_places_open(struct p2s_places *p, const struct p2s_request *r, int32_t 
 		} else if (place->fd >= 0 && faccessat(place->fd, ".", W_OK | X_OK, AT_EACCESS) == 0) {
 			p->write = i;
 		} else {
-			snprintf(p->why, sizeof p->why, "%.100s: %s", place->dir, place->fd >= 0 ? "not writable" : place->why);
+			snprintf(p->why, sizeof p->why, "%.100s: %s", place->dir,
+			         place->fd >= 0     ? "not writable"
+			         : is_absent(place) ? "not there and cannot be made"
+			                            : place->why);
 		}
 	}
 	if (p->write < 0 && p->why[0] == '\0')
