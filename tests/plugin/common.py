@@ -20,6 +20,7 @@ VETO = {"NCCL_P2P_DISABLE": "1", "NCCL_WIN_ENABLE": "0", "NCCL_NVLS_ENABLE": "0"
 
 # A command that hangs fails its test instead of holding up everything; the library's own deadline is 20 s plus 2 s per GPU.
 LIMIT_S = 200
+RANKS = 8  # processes of one start
 
 
 class Seen:
@@ -81,4 +82,12 @@ class PluginTest(unittest.TestCase):
     def run_loader(self, environment, *args, **kwargs):
         seen = self.finish(self.start(environment, *args, **kwargs))
         self.assertEqual(seen.code, 0, seen.out + seen.err)
+        return seen
+
+    def all(self, environments, **kwargs):
+        """Loaders that run at once, one for each environment."""
+        processes = [self.start(environment, **kwargs) for environment in environments]
+        seen = [self.finish(process) for process in processes]
+        for one in seen:
+            self.assertEqual(one.code, 0, one.out + one.err)
         return seen

@@ -5,12 +5,11 @@ import sys
 import unittest
 from pathlib import Path
 
-from common import HEALTHY, PluginTest, VETO
+from common import HEALTHY, PluginTest, RANKS, VETO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import namespace  # noqa: E402
 
-RANKS = 8
 ASKED = (*VETO, "NCCL_MNNVL_ENABLE", "NCCL_PROTO")
 WANTED = dict(VETO, NCCL_MNNVL_ENABLE="0")
 WHY_NOT = namespace.why_not()
@@ -26,10 +25,9 @@ class Places(PluginTest):
     def ranks(self, *empty, **more):
         environment = {name: value for name, value in self.environment(None, cache=None, **more).items() if value is not None}
         prefix = namespace.prefix(HEALTHY, *empty)
-        processes = [self.start(environment, prefix=prefix, names=ASKED) for _ in range(RANKS)]
-        seen = [self.finish(process) for process in processes]
+        seen = self.all([environment] * RANKS, prefix=prefix, names=ASKED)
         for one in seen:
-            self.assertEqual((one.code, one.set()), (0, WANTED), one.out + one.err)
+            self.assertEqual(one.set(), WANTED, one.out + one.err)
             self.assertNotIn("SIMULATED", one.log[0][1])
         return seen
 
