@@ -473,13 +473,23 @@ static void local_peer(struct p2s_run *run, uint32_t g, uint64_t bytes)
 		local_failed(run, g, why);
 }
 
+static void too_full(struct p2s_run *run, uint32_t g)
+{
+	char text[96];
+
+	snprintf(text, sizeof text, "too little memory is free to test: %llu MiB",
+	         (unsigned long long)(run->gpu[g].info[P2S_CHAN_GPU].free_bytes / P2S_MIB));
+	if (p2s_run_drop_gpu(run, g, P2PSAFE_GPU_STATE_BUSY, text))
+		p2s_link_fact(run, "GPU_BUSY", P2PSAFE_SEVERITY_WARNING, (int32_t)g, -1, "driver", text);
+}
+
 static void local_task(struct p2s_run *run, uint32_t g, int kind)
 {
 	uint64_t bytes = buffer_bytes(run, g);
 
 	if (bytes == 0) {
 		if (kind == P2S_CHAN_GPU)
-			p2s_run_drop_gpu(run, g, P2PSAFE_GPU_STATE_BUSY, "too little memory is free to test");
+			too_full(run, g);
 		return;
 	}
 	if (kind == P2S_CHAN_GPU)

@@ -51,6 +51,7 @@ static void a_reason_keeps_one_gpu_out(void **state)
 	} rows[] = {{", \"mig\": true", "", P2PSAFE_GPU_STATE_RISKY},
 	            {", \"vgpu\": true", "", P2PSAFE_GPU_STATE_RISKY},
 	            {", \"recovery_action\": 3", "", P2PSAFE_GPU_STATE_RISKY},
+	            {", \"compute_mode\": 3", "", P2PSAFE_GPU_STATE_RISKY},
 	            {", \"processes\": [{\"pid\": 78, \"name\": \"/usr/bin/nvidia-cuda-mps-server\"}]", "", P2PSAFE_GPU_STATE_RISKY},
 	            {", \"processes\": [{\"pid\": 77, \"name\": \"x\"}]", "Name:\tx\nUid:\t1001\t1001\t1001\t1001\n", P2PSAFE_GPU_STATE_BUSY}};
 
@@ -81,6 +82,30 @@ static void busy_is_told(void **state)
 	play_free(&p);
 }
 
+/* A twentieth of what is free is all that a test takes: where that is nothing the GPU is left alone, and it is said why. */
+static void a_full_gpu_is_left_alone(void **state)
+{
+	(void)state;
+	run(", \"memory_bytes\": 17179869184, \"free_bytes\": 20971520", "", "");
+	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_BUSY);
+	assert_non_null(strstr(p.gpus[0].error, "too little memory is free to test"));
+	assert_true(has_fact("GPU_BUSY", 0) && !has_fact("GPU_BUSY", 1));
+	for (size_t k = 0; k < p.leg_count; k++)
+		if (p.legs[k].src == 0 || p.legs[k].dst == 0)
+			assert_int_equal(p.legs[k].verdict, P2PSAFE_VERDICT_UNTESTED);
+		else
+			assert_true(p.legs[k].verdict == P2PSAFE_VERDICT_OK || p.legs[k].leg == P2PSAFE_LEG_ATOMICS);
+	assert_int_equal(p.gpus[1].state, P2PSAFE_GPU_STATE_READY);
+	play_free(&p);
+	/* With little, but enough, all of it is tested, by small buffers. */
+	run(", \"memory_bytes\": 17179869184, \"free_bytes\": 104857600", "", "");
+	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_READY);
+	assert_false(has_fact("GPU_BUSY", 0));
+	for (size_t k = 0; k < p.leg_count; k++)
+		assert_true(p.legs[k].verdict == P2PSAFE_VERDICT_OK || p.legs[k].leg == P2PSAFE_LEG_ATOMICS);
+	play_free(&p);
+}
+
 static void confidential_mode_is_everybodys(void **state)
 {
 	(void)state;
@@ -102,7 +127,8 @@ static void nvml_that_hangs_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_reason_keeps_one_gpu_out), cmocka_unit_test(busy_is_told),
-	                                   cmocka_unit_test(confidential_mode_is_everybodys), cmocka_unit_test(nvml_that_hangs_is_told)};
+	                                   cmocka_unit_test(confidential_mode_is_everybodys), cmocka_unit_test(a_full_gpu_is_left_alone),
+	                                   cmocka_unit_test(nvml_that_hangs_is_told)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
