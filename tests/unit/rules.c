@@ -209,6 +209,30 @@ static void slower_than_staging_is_degraded(void **state)
 	p2s_model_free(&m);
 }
 
+/* Slow stays slow, whatever else is not known of the pair: copies of one process say nothing about NCCL's way, and do not hand it
+ * back what it lost. */
+static void slow_and_partly_untested_stays_denied(void **state)
+{
+	static const int32_t others[] = {P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_UNSUPPORTED};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(others); i++) {
+		struct p2s_model m;
+
+		unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+		m.staged[0].bandwidth.ce_write = UINT64_C(42500000000);
+		m.pairs[0].bandwidth.ce_write = UINT64_C(12190000000);
+		unit_leg(&m, 0, 1, P2PSAFE_LEG_CE_WRITE, P2PSAFE_MAPPING_PEER)->verdict = others[i];
+		p2s_rules_judge(&m, NULL);
+		assert_int_equal(m.pairs[0].verdict, others[i]);
+		assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_PEER_COPIES), 0);
+		assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_NCCL_P2P), 0);
+		assert_int_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].verdict, P2PSAFE_VERDICT_DEGRADED);
+		assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE), 1);
+		p2s_model_free(&m);
+	}
+}
+
 /* Staging is compared in the pair's own direction. */
 static void staging_has_directions(void **state)
 {
@@ -336,6 +360,7 @@ int main(void)
 	                                   cmocka_unit_test(one_unsupported_leg_is_no_refusal),
 	                                   cmocka_unit_test(tearing_128_is_told_and_not_judged),
 	                                   cmocka_unit_test(slower_than_staging_is_degraded),
+	                                   cmocka_unit_test(slow_and_partly_untested_stays_denied),
 	                                   cmocka_unit_test(staging_has_directions),
 	                                   cmocka_unit_test(broken_staging_degrades_nobody),
 	                                   cmocka_unit_test(a_name_is_taken_back),

@@ -244,6 +244,87 @@ static void place(struct p2s_model *m)
 		m->pairs[i].path = P2PSAFE_PATH_NODE;
 }
 
+/* The same through the rules, which know legs, DEGRADED and names of paths: one result of one direction gets worse. */
+struct evidence {
+	struct p2s_pair numbers;
+	struct p2s_staged staged;
+	int32_t legs[P2PSAFE_LEG_STALE + 1][P2PSAFE_MAPPING_CUMEM + 1];
+	int nvlink;
+};
+
+static int32_t score_of(const struct evidence *e, int32_t *verdict, int32_t *allowed)
+{
+	struct p2s_model m;
+	int32_t score;
+
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	place(&m);
+	if (e->nvlink)
+		m.pairs[0].path = P2PSAFE_PATH_NVL;
+	for (size_t i = 0; i < m.pairs[0].leg_count; i++)
+		m.pairs[0].legs[i].verdict = e->legs[m.pairs[0].legs[i].leg][m.pairs[0].legs[i].mapping];
+	m.pairs[0].bandwidth = e->numbers.bandwidth;
+	m.pairs[0].latency = e->numbers.latency;
+	m.pairs[0].limit_bytes_per_s = e->numbers.limit_bytes_per_s;
+	m.staged[0].bandwidth = e->staged.bandwidth;
+	m.staged[0].latency = e->staged.latency;
+	assert_int_equal(p2s_rules_judge(&m, NULL), 1);
+	score = m.pairs[0].score;
+	*verdict = m.pairs[0].verdict;
+	*allowed = m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].allowed;
+	p2s_model_free(&m);
+	return score;
+}
+
+static void worse_legs_never_raise(void **state)
+{
+	static const int32_t bad[] = {P2PSAFE_VERDICT_CORRUPT, P2PSAFE_VERDICT_HANG, P2PSAFE_VERDICT_ERROR, P2PSAFE_VERDICT_UNTESTED};
+	size_t good = 0;
+	size_t degraded = 0;
+	size_t fell = 0;
+
+	(void)state;
+	for (int i = 0; i < ROUNDS / 4; i++) {
+		struct evidence e;
+		int32_t before, after, verdict, was, may, might;
+
+		make(&e.numbers, &e.staged);
+		e.nvlink = (int)dice(2);
+		for (int32_t leg = 1; leg <= P2PSAFE_LEG_STALE; leg++)
+			for (int32_t map = P2PSAFE_MAPPING_PEER; map <= P2PSAFE_MAPPING_CUMEM; map++)
+				e.legs[leg][map] = P2PSAFE_VERDICT_OK;
+		before = score_of(&e, &was, &might);
+		for (int step = 0; step < 4; step++) {
+			int32_t *leg = &e.legs[1 + dice(P2PSAFE_LEG_STALE)][P2PSAFE_MAPPING_PEER + dice(3)];
+
+			if (dice(3) == 0)
+				*leg = p2s_rules_worse(*leg, bad[dice(COUNT(bad))]);
+			else
+				worsen(&e.numbers);
+			after = score_of(&e, &verdict, &may);
+			/* Who is not measured at all is not known to be slow. */
+			if (was == P2PSAFE_VERDICT_DEGRADED && p2s_score_writes(&e.numbers) == 0) {
+				assert_true(after <= 0);
+				break;
+			}
+			if ((before >= 0 && after > before) || may > might || p2s_rules_worse(verdict, was) != verdict)
+				fail_msg("round %d, step %d: score %d after %d, verdict %d after %d, allowed %d after %d", i, step, (int)after,
+				         (int)before, (int)verdict, (int)was, (int)may, (int)might);
+			if (verdict == P2PSAFE_VERDICT_OK)
+				assert_true(after < 0 || after > P2S_SCORE_DEGRADED_MAX);
+			else
+				assert_true(after <= (verdict == P2PSAFE_VERDICT_DEGRADED ? P2S_SCORE_DEGRADED_MAX : 0));
+			good += verdict == P2PSAFE_VERDICT_OK && after > 0;
+			degraded += verdict == P2PSAFE_VERDICT_DEGRADED;
+			fell += before > 0 && after < before;
+			before = after;
+			was = verdict;
+			might = may;
+		}
+	}
+	assert_true(good > ROUNDS / 20 && degraded > ROUNDS / 20 && fell > ROUNDS / 20);
+}
+
 static void limits(void **state)
 {
 	struct p2s_model m;
@@ -323,7 +404,8 @@ static void from_where_the_peer_wins(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(worse_never_raises),      cmocka_unit_test(ranges), cmocka_unit_test(what_scores_say),
+		cmocka_unit_test(worse_never_raises),      cmocka_unit_test(worse_legs_never_raise),
+		cmocka_unit_test(ranges),                  cmocka_unit_test(what_scores_say),
 		cmocka_unit_test(order_does_not_matter),   cmocka_unit_test(limits), cmocka_unit_test(a_shared_uplink_is_no_limit),
 		cmocka_unit_test(from_where_the_peer_wins)};
 

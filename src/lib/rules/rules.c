@@ -154,15 +154,18 @@ int32_t p2s_rules_consumer(const struct p2s_pair *pair, int32_t consumer, struct
 	return worst;
 }
 
+/* Exact, but no better than staging. A faster way that is not proven is no way out. */
+static int32_t is_slow(const struct p2s_pair *pair, const struct p2s_staged *staged)
+{
+	return staged != NULL && staged->verdict == P2PSAFE_VERDICT_OK && p2s_score_degraded(pair, staged);
+}
+
 int32_t p2s_rules_pair(const struct p2s_pair *pair, const struct p2s_staged *staged)
 {
 	int32_t v = p2s_rules_worse(p2s_rules_consumer(pair, P2PSAFE_CONSUMER_NCCL_P2P, NULL, NULL),
 	                            p2s_rules_consumer(pair, P2PSAFE_CONSUMER_PEER_COPIES, NULL, NULL));
 
-	/* A faster way that is not proven is no way out. */
-	if (v == P2PSAFE_VERDICT_OK && staged != NULL && staged->verdict == P2PSAFE_VERDICT_OK && p2s_score_degraded(pair, staged))
-		v = P2PSAFE_VERDICT_DEGRADED;
-	return v;
+	return v == P2PSAFE_VERDICT_OK && is_slow(pair, staged) ? P2PSAFE_VERDICT_DEGRADED : v;
 }
 
 static const struct p2s_staged *staged_of(const struct p2s_model *m, const struct p2s_pair *p)
@@ -206,8 +209,9 @@ static int32_t judge_consumer(struct p2s_model *m, int32_t consumer, const struc
 		struct p2s_pair *p = &m->pairs[i];
 		int32_t v = kept != NULL ? kept_verdict(kept, p, consumer) : p2s_rules_consumer(p, consumer, c, &oom);
 
-		/* Exact, but no better than staging: not worth a permission where the alternative is staging. */
-		if (v == P2PSAFE_VERDICT_OK && p->verdict == P2PSAFE_VERDICT_DEGRADED &&
+		/* Not worth a permission where the alternative is staging, also when what another consumer needs is not OK. */
+		if (v == P2PSAFE_VERDICT_OK &&
+		    (p->verdict == P2PSAFE_VERDICT_DEGRADED || (kept == NULL && is_slow(p, staged_of(m, p)))) &&
 		    (consumer == P2PSAFE_CONSUMER_NCCL_P2P || consumer == P2PSAFE_CONSUMER_PEER_COPIES))
 			v = P2PSAFE_VERDICT_DEGRADED;
 		p->permits[consumer] = (unsigned char)v;
