@@ -30,6 +30,8 @@ run_in()
 # Left to the other build: packages, bench, examples, Python, and two long tests whose code others run here, too.
 say "tests of the sanitized build"
 run_in build-asan -LE '^(install|bench|examples|python)$' -E '^(gpu_twin_compare_simulated|plugin_ranks)$'
+say "libFuzzer searches on, for a fixed number of runs"
+run_in build-clang -L '^search$'
 # Left to the sanitized build: three long tests of bad input, where it sees more.
 say "tests of the gcc build"
 run_in build-gcc -E '^(hosts.hostile|conductor_odd|worker_ptx_runs)$'

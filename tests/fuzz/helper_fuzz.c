@@ -219,7 +219,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	FUZZ_ASSERT(m.gpu_count == GPUS && m.pair_count == 2 && m.staged_count == 1);
 	FUZZ_ASSERT(p2s_answer_finish(&s, &m, NULL) == 0);
 	second_opinion(&m);
-	round_trip(&m);
+	if (size % 4 == 0) /* takes as long as all the rest */
+		round_trip(&m);
 	p2s_model_free(&m);
 	FUZZ_ASSERT(dup(null_fd) == lowest); /* nothing is left open */
 	close(lowest);
