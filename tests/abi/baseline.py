@@ -1,5 +1,5 @@
-"""The first release is kept: today's header has every function of the first one with the same parameters, every constant with the
-same number and every member in the same place, and consumer.c uses all of these functions and no newer one.
+"""The first release is kept: today's header has every function of the first one with the same parameters, every constant
+with the same number and every member in the same place, and consumer.c uses all of these functions and no newer one.
 
 usage: baseline.py BASELINE_HEADER CONSUMER.c BASELINE_PROGRAM TODAYS_PROGRAM (the programs print constants and layout)
 """

@@ -1,7 +1,7 @@
-"""Beside an application with clashing names: its functions have the names of everything inside the archive, and common ones. Linked
-with the archive and with the shared library. Then it is a user of jansson itself, whose addresses of jansson's functions are entries
-of its own. At last it has a JSON library of its own with jansson's names, which would be called instead of jansson: the library notices
-and refuses.
+"""Beside an application with clashing names: its functions have the names of everything inside the archive, and common ones.
+Linked with the archive and with the shared library. Then it is a user of jansson itself, whose addresses of jansson's
+functions are entries of its own. At last it has a JSON library of its own with jansson's names, which would be called
+instead of jansson: the library notices and refuses.
 
 usage: clash.py --archive A --library SO --helper HELPER --cc CC --host HOST_DIR
 """
@@ -16,12 +16,13 @@ import header
 
 HERE = Path(__file__).resolve().parent
 
-COMMON = """log log_error log_init logger fail failed error warn warning die panic debug trace info say usage version run test probe
-    decide report report_free context_new context_free options_init parse parse_line parse_json json json_parse json_free json_dump
-    json_escape list_add list_append hash hash_init crc32 sha256 md5 config config_read buffer buf_new buf_free buf_append string_free
-    xmalloc xstrdup min max clamp now now_ns timestamp lock unlock try_lock name names word table rules score choose kept store
-    record marker place find match next first emit dump text fill codec_send codec_recv spawn reap child helper worker host gpu gpus
-    pair pairs path paths group groups device devices pci iommu numa init cleanup start stop done handle callback""".split()
+COMMON = """log log_error log_init logger fail failed error warn warning die panic debug trace info say usage version run
+    test probe decide report report_free context_new context_free options_init parse parse_line parse_json json
+    json_parse json_free json_dump json_escape list_add list_append hash hash_init crc32 sha256 md5 config
+    config_read buffer buf_new buf_free buf_append string_free xmalloc xstrdup min max clamp now now_ns timestamp
+    lock unlock try_lock name names word table rules score choose kept store record marker place find match next
+    first emit dump text fill codec_send codec_recv spawn reap child helper worker host gpu gpus pair pairs path
+    paths group groups device devices pci iommu numa init cleanup start stop done handle callback""".split()
 
 # Of a JSON library that has functions of the same names and other ideas of them, as json-c has.
 FOREIGN_JSON = """
@@ -90,9 +91,9 @@ def main():
         build("shared-user", [folder / "user.c"], [*shared, "-fno-pie", "-no-pie", "-ljansson"])
         build("static-json", [folder / "json.c"], static)
         build("shared-json", [folder / "json.c"], shared)
-        wanted = {"static": "allowed", "shared": "allowed", "shared-user": "allowed", "static-json": "refused", "shared-json": "refused"}
         failed = []
-        for program, answer in wanted.items():
+        for program in ("static", "shared", "shared-user", "static-json", "shared-json"):
+            answer = "refused" if program.endswith("-json") else "allowed"
             done = subprocess.run([folder / program, options.host, folder / (program + ".cache"), options.helper, answer])
             print("%s: %s" % (program, answer if done.returncode == 0 else "failed (%d)" % done.returncode), flush=True)
             failed += [program] if done.returncode != 0 else []

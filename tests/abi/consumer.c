@@ -1,6 +1,6 @@
-/* A program as it was written for the first release: it uses every function, struct and list of words that baseline/p2psafe/p2psafe.h
- * had, and nothing newer (baseline.py looks). It is compiled against three headers - the first one, today's, and one whose structs
- * are longer than this library knows - and must find today's library as it expects.
+/* A program as it was written for the first release: it uses every function, struct and list of words that
+ * baseline/p2psafe/p2psafe.h had, and nothing newer (baseline.py looks). It is compiled against three headers - the first one,
+ * today's, and one whose structs are longer than this library knows - and must find today's library as it expects.
  *
  * usage: consumer HEALTHY_HOST_DIR BROKEN_HOST_DIR CACHE_DIR (two GPUs without a fault; with findings) */
 #include <stdlib.h>

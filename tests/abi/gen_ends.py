@@ -1,5 +1,5 @@
-"""Writes a C table of every struct of the public header that carries its size, and of every place where one of an older release can
-have ended: behind each of its members.
+"""Writes a C table of every struct of the public header that carries its size, and of every place where one of an older
+release can have ended: behind each of its members.
 
 usage: gen_ends.py OUT.h
 """

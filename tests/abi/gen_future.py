@@ -15,7 +15,8 @@ def main():
     text = header.HEADER.read_text(encoding="utf-8")
     sized = [name for name, members in header.structs().items() if members[0] == "size"]
     for name in sized:
-        text, changed = re.subn(r"(struct %s \{\n.*?)(\n\};)" % name, r"\1\n%s\2" % MEMBERS.rstrip("\n"), text, count=1, flags=re.DOTALL)
+        body = re.compile(r"(struct %s \{\n.*?\n)(\};)" % name, flags=re.DOTALL)
+        text, changed = body.subn(r"\1%s\2" % MEMBERS, text, count=1)
         if changed != 1:
             raise SystemExit("struct %s was not found as it is written in the header" % name)
     with open(sys.argv[1], "w", encoding="utf-8") as stream:

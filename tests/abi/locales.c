@@ -1,5 +1,5 @@
-/* The library in a program that took its user's locale: prints the report of a probe and of a test as JSON, one behind the other. The
- * locale stays the program's own.
+/* The library in a program that took its user's locale: prints the report of a probe and of a test as JSON, one behind the
+ * other. The locale stays the program's own.
  *
  * usage: locales HOST_DIR CACHE_DIR DECIMAL_POINT (what the locale must have, or this tests nothing) */
 #include <locale.h>

@@ -1,5 +1,5 @@
-"""A program's locale changes no answer: with a comma as decimal point, and where the small letter of I is no i, reports are the same as
-in the locale C.
+"""A program's locale changes no answer: with a comma as decimal point, and where the small letter of I is no i, reports are
+the same as in the locale C.
 
 usage: locales.py PROGRAM HOSTS. Exits 77 where localedef or its sources are missing.
 """
@@ -21,7 +21,8 @@ SHOUTED = 'RegistryDwords: "RMFORCESTATICBAR1=1;PEERMAPPINGOVERRIDE=1"'
 
 def make_locales(folder):
     for name, charmap in LOCALES.items():
-        made = subprocess.run(["localedef", "-i", name, "-f", charmap, folder / name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        command = ["localedef", "-i", name, "-f", charmap, folder / name]
+        made = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if not (folder / name / "LC_NUMERIC").exists():
             print("skipped: %s" % made.stdout.decode(errors="replace").strip())
             return False
@@ -66,8 +67,8 @@ def reports(program, host, folder, name):
     environ.pop("LANGUAGE", None)
     cache = folder / "cache"
     shutil.rmtree(cache, ignore_errors=True)
-    output = subprocess.run([program, host, cache, point], env=environ, stdout=subprocess.PIPE, check=True).stdout.decode("utf-8")
-    found = documents(output)
+    done = subprocess.run([program, host, cache, point], env=environ, stdout=subprocess.PIPE, check=True)
+    found = documents(done.stdout.decode("utf-8"))
     if len(found) != 3:
         raise SystemExit("%s: %d reports" % (name, len(found)))
     for report in found:

@@ -1,6 +1,7 @@
-/* Callers in narrow and hostile surroundings, with the real helper and the simulated driver, which inherit them. Always a report or a
- * clean refusal, in time; a bad machine is never allowed; nothing of the caller's is changed or lost, and no child is left, also where
- * the orphans of a killed helper come to us. (tests/kept/surroundings.c does the same with a helper that needs next to nothing.)
+/* Callers in narrow and hostile surroundings, with the real helper and the simulated driver, which inherit them. Always a
+ * report or a clean refusal, in time; a bad machine is never allowed; nothing of the caller's is changed or lost, and no child
+ * is left, also where the orphans of a killed helper come to us. (tests/kept/surroundings.c does the same with a helper that
+ * needs next to nothing.)
  *
  * usage: narrow FOLDER (host good/, host bad/, helper/p2psafe-helper; made by narrow.py) */
 #define _GNU_SOURCE
@@ -37,8 +38,8 @@ static pid_t kill_at_start; /* 1: wanted; then the helper */
 
 /* What a child found, as its exit status. */
 enum outcome { REFUSED, ALLOWED, DENIED, LATE, CHANGED, CHILD_LEFT, INVALID, OUTCOMES };
-static const char *const outcome_names[OUTCOMES] = {"refused", "allowed", "denied", "late", "changed its caller", "left a child",
-                                                    "unreadable report"};
+static const char *const outcome_names[OUTCOMES] = {
+	"refused", "allowed", "denied", "late", "changed its caller", "left a child", "unreadable report"};
 
 static uint64_t now_ms(void)
 {
@@ -281,14 +282,14 @@ static int filter(const int *calls, size_t count, unsigned action)
 #define DENY(e) (SECCOMP_RET_ERRNO | ((e) & SECCOMP_RET_DATA))
 
 /* Nobody has any business with these here: who calls one dies at once. */
-static const int alien[] = {SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_ptrace, SYS_process_vm_readv,
-                            SYS_process_vm_writev, SYS_kcmp, SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register,
-                            SYS_perf_event_open, SYS_bpf, SYS_userfaultfd, SYS_add_key, SYS_request_key, SYS_keyctl, SYS_init_module,
-                            SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_reboot, SYS_swapon, SYS_swapoff, SYS_settimeofday,
-                            SYS_clock_settime, SYS_adjtimex, SYS_clock_adjtime, SYS_acct, SYS_quotactl, SYS_sethostname,
-                            SYS_setdomainname, SYS_open_by_handle_at, SYS_personality, SYS_fanotify_init, SYS_move_pages,
-                            SYS_migrate_pages, SYS_vhangup, SYS_connect, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_setuid,
-                            SYS_setgid, SYS_setgroups, SYS_chown, SYS_fchown, SYS_fchownat};
+static const int alien[] = {
+	SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_ptrace, SYS_process_vm_readv,
+	SYS_process_vm_writev, SYS_kcmp, SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_perf_event_open,
+	SYS_bpf, SYS_userfaultfd, SYS_add_key, SYS_request_key, SYS_keyctl, SYS_init_module, SYS_finit_module,
+	SYS_delete_module, SYS_kexec_load, SYS_reboot, SYS_swapon, SYS_swapoff, SYS_settimeofday, SYS_clock_settime,
+	SYS_adjtimex, SYS_clock_adjtime, SYS_acct, SYS_quotactl, SYS_sethostname, SYS_setdomainname, SYS_open_by_handle_at,
+	SYS_personality, SYS_fanotify_init, SYS_move_pages, SYS_migrate_pages, SYS_vhangup, SYS_connect, SYS_bind,
+	SYS_listen, SYS_accept, SYS_accept4, SYS_setuid, SYS_setgid, SYS_setgroups, SYS_chown, SYS_fchown, SYS_fchownat};
 
 static int killed_for_alien_calls(void)
 {
@@ -296,13 +297,14 @@ static int killed_for_alien_calls(void)
 }
 
 /* What docker's default filter denies to a container without capabilities; clone3 is unknown there. */
-static const int docker[] = {SYS_acct, SYS_add_key, SYS_bpf, SYS_clock_adjtime, SYS_clock_settime, SYS_delete_module, SYS_finit_module,
-                             SYS_get_mempolicy, SYS_init_module, SYS_ioperm, SYS_iopl, SYS_io_uring_setup, SYS_io_uring_enter,
-                             SYS_io_uring_register, SYS_kcmp, SYS_kexec_file_load, SYS_kexec_load, SYS_keyctl, SYS_lookup_dcookie,
-                             SYS_mbind, SYS_mount, SYS_move_pages, SYS_name_to_handle_at, SYS_open_by_handle_at, SYS_perf_event_open,
-                             SYS_personality, SYS_pivot_root, SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace, SYS_quotactl,
-                             SYS_reboot, SYS_request_key, SYS_set_mempolicy, SYS_setns, SYS_settimeofday, SYS_swapon, SYS_swapoff,
-                             SYS_sysfs, SYS_syslog, SYS_umount2, SYS_unshare, SYS_userfaultfd, SYS_vhangup};
+static const int docker[] = {
+	SYS_acct, SYS_add_key, SYS_bpf, SYS_clock_adjtime, SYS_clock_settime, SYS_delete_module, SYS_finit_module,
+	SYS_get_mempolicy, SYS_init_module, SYS_ioperm, SYS_iopl, SYS_io_uring_setup, SYS_io_uring_enter,
+	SYS_io_uring_register, SYS_kcmp, SYS_kexec_file_load, SYS_kexec_load, SYS_keyctl, SYS_lookup_dcookie, SYS_mbind,
+	SYS_mount, SYS_move_pages, SYS_name_to_handle_at, SYS_open_by_handle_at, SYS_perf_event_open, SYS_personality,
+	SYS_pivot_root, SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace, SYS_quotactl, SYS_reboot, SYS_request_key,
+	SYS_set_mempolicy, SYS_setns, SYS_settimeofday, SYS_swapon, SYS_swapoff, SYS_sysfs, SYS_syslog, SYS_umount2,
+	SYS_unshare, SYS_userfaultfd, SYS_vhangup};
 
 static int filter_like_dockers(void)
 {

@@ -1,4 +1,5 @@
-"""A folder that everybody may read, with a good and a bad host and a copy of the helper and its simulated driver; then narrow in it.
+"""A folder that everybody may read, with a good and a bad host and a copy of the helper and its simulated driver; then narrow
+in it.
 
 usage: narrow.py NARROW HELPER GOOD_HOST BAD_HOST [CASE]
 """

@@ -18,7 +18,8 @@
 
 extern char **environ;
 
-const char *const self_names[SELF_PARTS] = {"mapped files", "descriptors", "threads", "signals", "environment", "limits", "place"};
+const char *const self_names[SELF_PARTS] = {
+	"mapped files", "descriptors", "threads", "signals", "environment", "limits", "place"};
 
 static void add(struct self *self, enum self_part part, const char *line)
 {

@@ -14,8 +14,8 @@ SONAME = "libp2psafe.so.1"
 NEEDED = {"libjansson.so.4", "libc.so.6"}
 
 # The process that loads the library stays untouched: these would print, end it, or change its environment, signals,
-# threads, folder or loaded libraries. The last line: answers that depend on the caller's locale, and, for strerror, catalogues of
-# translations that stay mapped.
+# threads, folder or loaded libraries. The last line: answers that depend on the caller's locale, and, for strerror,
+# catalogues of translations that stay mapped.
 FORBIDDEN = set(
     """printf fprintf vprintf vfprintf puts fputs putchar perror psignal stdout stderr __printf_chk __fprintf_chk __vfprintf_chk
     __vprintf_chk exit quick_exit abort atexit on_exit setenv putenv unsetenv clearenv getenv signal sigaction pthread_create

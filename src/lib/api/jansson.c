@@ -1,5 +1,6 @@
-/* Is jansson jansson? Other JSON libraries (json-c is one) have functions of the same names with another meaning. Where a program
- * brings one, the dynamic linker gives these to us, too, and our texts would be read and written by a mixture of both. */
+/* Is jansson jansson? Other JSON libraries (json-c is one) have functions of the same names with another meaning. Where a
+ * program brings one, the dynamic linker gives these to us, too, and our texts would be read and written by a mixture of both.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
