@@ -15,6 +15,7 @@
 #include "kept/trust.h"
 
 #define NAME "lock"
+#define HEAD "p2psafe-lock"
 #define MS UINT64_C(1000000)
 #define GRACE_MS 1000 /* after the holder's deadline */
 #define SEEN_MS 50    /* what the file says counts only when it has said so for this long: a new holder writes at once */
@@ -33,14 +34,23 @@ static int open_lock(int dir)
 	return -1;
 }
 
+/* Empty, or what one of us wrote. The name may be a second one of a file that somebody needs: that is locked, never written. */
+static int32_t may_write(int fd)
+{
+	char text[sizeof HEAD - 1];
+	ssize_t n = pread(fd, text, sizeof text, 0);
+
+	return n == 0 || (n == (ssize_t)sizeof text && memcmp(text, HEAD, sizeof text) == 0);
+}
+
 static void say(int fd, const char *boot_id, uint64_t deadline_ns)
 {
 	char text[160];
-	int n = snprintf(text, sizeof text, "p2psafe-lock 1 %ld %" PRIu64 " %.63s\n", (long)getpid(), deadline_ns,
+	int n = snprintf(text, sizeof text, HEAD " 1 %ld %" PRIu64 " %.63s\n", (long)getpid(), deadline_ns,
 	                 boot_id[0] != '\0' ? boot_id : "-");
 
 	/* A failed write leaves the file shorter: waiters then fall back on their own patience. */
-	if (ftruncate(fd, 0) != 0 || !p2s_trust_may_grow((size_t)n) || pwrite(fd, text, (size_t)n, 0) != n)
+	if (!may_write(fd) || ftruncate(fd, 0) != 0 || !p2s_trust_may_grow((size_t)n) || pwrite(fd, text, (size_t)n, 0) != n)
 		return;
 }
 
@@ -56,7 +66,7 @@ static uint64_t heard(int fd, const char *boot_id)
 	if (n <= 0)
 		return 0;
 	text[n] = '\0';
-	if (sscanf(text, "p2psafe-lock 1 %ld %llu %63s", &pid, &deadline, boot) != 3)
+	if (sscanf(text, HEAD " 1 %ld %llu %63s", &pid, &deadline, boot) != 3)
 		return 0;
 	return strcmp(boot, boot_id[0] != '\0' ? boot_id : "-") == 0 ? deadline : 0;
 }
@@ -101,7 +111,7 @@ enum p2s_lock_result p2s_lock_take(struct p2s_lock *lock, int dir, const char *b
 			said = theirs;
 			since = now;
 		}
-		if (now >= until_ns || (said != 0 && now >= said + GRACE_MS * MS && now >= since + SEEN_MS * MS)) {
+		if (now >= until_ns || (said != 0 && now >= said && now - said >= GRACE_MS * MS && now >= since + SEEN_MS * MS)) {
 			close(fd);
 			return P2S_LOCK_GAVE_UP;
 		}
@@ -118,7 +128,7 @@ void p2s_lock_release(struct p2s_lock *lock)
 	if (lock->fd < 0)
 		return;
 	/* If this fails the old deadline stays readable: a waiter believes it only after the next holder had time to write. */
-	ignored = ftruncate(lock->fd, 0);
+	ignored = may_write(lock->fd) ? ftruncate(lock->fd, 0) : 0;
 	(void)ignored;
 	flock(lock->fd, LOCK_UN);
 	close(lock->fd);
