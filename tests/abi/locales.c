@@ -27,6 +27,7 @@ int main(int argc, char **argv)
 	options.host_dir = argv[1];
 	options.cache_dir = argv[2];
 	options.level = P2PSAFE_LEVEL_QUICK;
+	options.deadline_ms = 120000; /* a busy machine may take its time */
 	CHECK(P2PSAFE_OK, p2psafe_context_new(&ctx, NULL, NULL, &err));
 	for (int i = 0; i < 3; i++) { /* a probe, a test, and what was kept of it */
 		p2psafe_report *report = NULL;

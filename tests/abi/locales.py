@@ -53,12 +53,15 @@ def documents(text):
 
 
 def plain(value):
-    """A report without what differs from run to run: times, where it lies, and the random bytes of a test."""
+    """A report without what differs from run to run: numbers (but not how they are written), times, where it lies, and the random
+    bytes of a test."""
     if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items() if k not in ("created_unix", "timing_ms", "kept", "expected", "found")}
+        return {k: plain(v) for k, v in value.items() if k not in ("timing_ms", "kept", "expected", "found")}
     if isinstance(value, list):
         return [plain(v) for v in value]
-    return value
+    if isinstance(value, str):
+        return re.sub(r"\d+", "#", value)
+    return value if value is None or isinstance(value, bool) else "a number"
 
 
 def reports(program, host, folder, name):
@@ -99,7 +102,7 @@ def main():
             return SKIPPED
         host = make_host(hosts, folder)
         wanted = reports(program, host, folder, "C")
-        if "RMFORCESTATICBAR1" not in json.dumps(wanted):
+        if "RMFORCESTATICBAR#" not in json.dumps(wanted):
             raise SystemExit("nothing is said about the driver's key: this test would not see it missed")
         failed = [locale for locale in LOCALES if not same(program, host, folder, locale, wanted)]
     return 1 if failed else 0
