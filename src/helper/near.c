@@ -75,7 +75,8 @@ int p2s_near_place(int32_t node, void *at, uint64_t bytes)
 	unsigned long mask[NODES / (8 * sizeof(unsigned long))] = {0};
 	const unsigned bits = 8 * sizeof mask[0];
 
-	if (node < 0 || node >= NODES)
+	/* A node that is not there would be taken as "wherever the thread runs". */
+	if (node < 0 || node >= NODES || numa_available() < 0 || node > numa_max_node())
 		return 0;
 	mask[(unsigned)node / bits] |= 1UL << ((unsigned)node % bits);
 	return mbind(at, bytes, MPOL_PREFERRED, mask, NODES, 0) == 0;

@@ -358,6 +358,9 @@ P2S_EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice dev
 	case CU_ATTR_INTEGRATED:
 		*value = (int)g->integrated;
 		return CU_OK;
+	case CU_ATTR_HOST_NUMA_ID:
+		*value = (int)g->host_numa_id;
+		return CU_OK;
 	case CU_ATTR_COMPUTE_MODE:
 		*value = (int)g->compute_mode;
 		return CU_OK;

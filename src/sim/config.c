@@ -50,6 +50,7 @@ static const struct sim_key gpu_keys[] = {
 	GPU_INT(memory_bytes, 1 << 26, 4 * TIB, 0),
 	GPU_INT(free_bytes, 0, 4 * TIB, 0),
 	GPU_INT(port_bytes_per_s, 1000, INT64_C(100000000000000), 0),
+	GPU_INT(host_numa_id, -1, 1 << 20, 0),
 	GPU_INT(init_error, 0, 9999, 0),
 	GPU_INT(compute_mode, 0, 3, 0),
 	GPU_BOOL(cumem_fd),
@@ -198,8 +199,8 @@ static int read_gpu(struct sim_config *c, const json_t *o, struct sim_error *e)
 	int i;
 
 	snprintf(where, sizeof(where), "gpus[%d]", c->gpu_count);
-	*g = (struct sim_gpu){ .cc_major = 9, .sm_count = 8, .memory_bytes = 24 * GIB, .free_bytes = 20 * GIB, .cumem_fd = 1, .ipc = 1,
-		               .gdr = 1, .jit = 1, .alloc_waits = 1, .persistence = 1 };
+	*g = (struct sim_gpu){ .cc_major = 9, .sm_count = 8, .memory_bytes = 24 * GIB, .free_bytes = 20 * GIB, .host_numa_id = -1,
+		               .cumem_fd = 1, .ipc = 1, .gdr = 1, .jit = 1, .alloc_waits = 1, .persistence = 1 };
 	if (!sim_keys_read(o, gpu_keys, COUNT(gpu_keys), g, where, e))
 		return 0;
 	if (!p2s_bdf_parse(g->address, &g->bdf))

@@ -197,8 +197,9 @@ static void torn_lines_are_told_and_judge_nothing(void **state)
 	play_free(&p);
 }
 
-/* What is moved is in proportion to the link: a round of bulk legs takes a quarter of a second of the GPUs' time over Gen4 links
- * and over slower ones, and under load a copy takes 4 ms. By the model's clock: how busy this machine is can only make it less. */
+/* What is moved is in proportion to the link: a round of bulk legs takes a quarter of a second of the GPUs' time over Gen4
+ * links and over slower ones, and under load a copy takes 4 ms. By the model's clock: how busy this machine is can only make
+ * it less. */
 static void bytes_follow_the_link(void **state)
 {
 	static const uint64_t rates[] = {24000000000, 6000000000, 100000000}; /* bytes/s */

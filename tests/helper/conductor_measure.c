@@ -143,8 +143,9 @@ static void wrong_bytes_under_measuring_veto(void **state)
 	play_free(&p);
 }
 
-/* An engine that was right in every leg and does not come back while it is timed: that direction is a HANG and has no numbers, nothing
- * more is tried on its two GPUs, and the way back is not blamed. Whoever asked to keep going gets all numbers of the others. */
+/* An engine that was right in every leg and does not come back while it is timed: that direction is a HANG and has no numbers,
+ * nothing more is tried on its two GPUs, and the way back is not blamed. Whoever asked to keep going gets all numbers of the
+ * others. */
 static void a_hang_under_measuring(void **state)
 {
 	(void)state;

@@ -33,6 +33,11 @@ target_include_directories(worker_cubins PRIVATE ${worker_includes})
 target_link_libraries(worker_cubins PRIVATE p2psafe_warnings PkgConfig::CMOCKA Threads::Threads ${CMAKE_DL_LIBS} ${NUMA_LIBRARY})
 add_test(NAME worker_cubins COMMAND worker_cubins)
 
+add_executable(worker_near worker_near.c ${PROJECT_SOURCE_DIR}/src/helper/near.c)
+target_include_directories(worker_near PRIVATE ${worker_includes})
+target_link_libraries(worker_near PRIVATE p2psafe_warnings PkgConfig::CMOCKA ${NUMA_LIBRARY})
+add_test(NAME worker_near COMMAND worker_near)
+
 add_library(p2psafe_worker_drive STATIC worker_drive.c ${PROJECT_SOURCE_DIR}/src/helper/ops.c $<TARGET_OBJECTS:p2psafe_core>)
 target_include_directories(p2psafe_worker_drive PUBLIC ${worker_includes})
 target_link_libraries(p2psafe_worker_drive PRIVATE p2psafe_warnings)
@@ -47,7 +52,7 @@ target_link_libraries(worker_lies PRIVATE p2psafe_warnings p2psafe_worker_drive 
 add_test(NAME worker_lies COMMAND worker_lies $<TARGET_FILE:worker_process> ${P2PSAFE_LIBEXEC}/sim/libcuda.so.1)
 set_tests_properties(worker_lies PROPERTIES TIMEOUT 120)
 
-add_executable(worker_measure worker_measure.c)
-target_link_libraries(worker_measure PRIVATE p2psafe_warnings p2psafe_worker_drive PkgConfig::CMOCKA)
+add_executable(worker_measure worker_measure.c ${PROJECT_SOURCE_DIR}/src/helper/near.c)
+target_link_libraries(worker_measure PRIVATE p2psafe_warnings p2psafe_worker_drive PkgConfig::CMOCKA ${NUMA_LIBRARY})
 add_test(NAME worker_measure COMMAND worker_measure $<TARGET_FILE:worker_process> ${P2PSAFE_LIBEXEC}/sim/libcuda.so.1)
 set_tests_properties(worker_measure PROPERTIES TIMEOUT 120)

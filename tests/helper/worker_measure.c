@@ -8,12 +8,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <numa.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "helper/near.h"
 #include "p2psafe/p2psafe.h"
 #include "worker_drive.h"
 
@@ -26,6 +28,7 @@
 static const char *program;
 static const char *library;
 static char folder[64];
+static int numa[2] = {-1, -1}; /* what the driver says of each GPU */
 
 /* Two GPUs of two worker processes: each has memory 1 and sees the other's as 2. Number 3 is the ring of GPU 0, mapped by both.
  */
@@ -49,8 +52,8 @@ static void make_host(void)
 	for (int i = 0; i < 2; i++)
 		fprintf(f,
 				"%s{\"bdf\": \"0000:0%d:00.0\", \"uuid\": \"GPU-11111111-2222-3333-4444-55555555550%d\", \"name\": \"Test\", "
-				"\"minor\": %d, \"memory_bytes\": 268435456, \"free_bytes\": 234881024}",
-				i == 0 ? "{\"driver_api\": 12080, \"gpus\": [" : ", ", i + 1, i + 1, i);
+				"\"minor\": %d, \"memory_bytes\": 268435456, \"free_bytes\": 234881024, \"host_numa_id\": %d}",
+				i == 0 ? "{\"driver_api\": 12080, \"gpus\": [" : ", ", i + 1, i + 1, i, numa[i]);
 	fprintf(f, "], \"links\": {\"default\": {\"kind\": \"nvlink\", \"bytes_per_s\": 100000000000, \"latency_ns\": 500}}, "
 			   "\"staged\": {\"bytes_per_s\": 10000000000, \"latency_ns\": 1000}}\n");
 	assert_int_equal(fclose(f), 0);
@@ -334,6 +337,33 @@ static void through_host_memory(void **state)
 	end(&r);
 }
 
+/* Is this machine's node 0 one that a process may ask for? What near.c answers here, worker_near checks. */
+static int node_0_works(void)
+{
+	return access("/sys/devices/system/node/node0/cpulist", R_OK) == 0 && numa_available() >= 0 && p2s_near_bind(0);
+}
+
+/* Each worker's thread goes to its GPU's node. One that is hidden, or that only the driver knows, costs nothing but speed. */
+static void a_worker_works_near_its_gpu(void **state)
+{
+	static const int said[][2] = {{-1, 0}, {900, 1 << 20}};
+	int works = node_0_works();
+	struct p2s_op_answer a;
+	struct rig r;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
+		memcpy(numa, said[i], sizeof numa);
+		begin(&r, 0);
+		for (int gpu = 0; gpu < 2; gpu++) {
+			assert_int_equal(ASK(&r, gpu, &a, .op = P2S_OP_SPEED_INIT), P2S_RC_OK);
+			assert_int_equal(a.value, numa[gpu] == 0 && works ? 1 : 0);
+		}
+		end(&r);
+	}
+	numa[0] = numa[1] = -1;
+}
+
 static void bad_requests_touch_nothing(void **state)
 {
 	static const struct p2s_op_request bad[] = {
@@ -454,6 +484,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_gate_that_is_not_opened_counts_nothing),
 		cmocka_unit_test(rows_and_latencies),
 		cmocka_unit_test(through_host_memory),
+		cmocka_unit_test(a_worker_works_near_its_gpu),
 		cmocka_unit_test(bad_requests_touch_nothing),
 	};
 	int failed;

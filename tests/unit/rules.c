@@ -209,8 +209,8 @@ static void slower_than_staging_is_degraded(void **state)
 	p2s_model_free(&m);
 }
 
-/* Slow stays slow, whatever else is not known of the pair: copies of one process say nothing about NCCL's way, and do not hand it
- * back what it lost. */
+/* Slow stays slow, whatever else is not known of the pair: copies of one process say nothing about NCCL's way, and do not hand
+ * it back what it lost. */
 static void slow_and_partly_untested_stays_denied(void **state)
 {
 	static const int32_t others[] = {P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_UNSUPPORTED};
