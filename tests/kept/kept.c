@@ -112,6 +112,44 @@ int kept_files(const struct kept *k, const char *suffix)
 	return n;
 }
 
+void kept_find(const struct kept *k, const char *suffix, char *path, size_t cap)
+{
+	DIR *d = opendir(k->cache);
+	struct dirent *e;
+
+	path[0] = '\0';
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		size_t a = strlen(e->d_name);
+		size_t b = strlen(suffix);
+
+		if (a >= b && strcmp(e->d_name + a - b, suffix) == 0)
+			snprintf(path, cap, "%s/%.200s", k->cache, e->d_name);
+	}
+	if (d != NULL)
+		closedir(d);
+	assert_int_not_equal(path[0], '\0');
+}
+
+/* A record ends with the FNV-1a sum of everything before. */
+void kept_forge(char *text, size_t cap, const char *from, const char *to)
+{
+	uint64_t sum = UINT64_C(0xcbf29ce484222325);
+	char *at = strstr(text, from);
+	char *rest;
+
+	assert_non_null(at);
+	rest = strdup(at + strlen(from));
+	assert_non_null(rest);
+	snprintf(at, cap - (size_t)(at - text), "%s%s", to, rest);
+	free(rest);
+	at = strstr(text, ",\"sum\":\"0x");
+	assert_non_null(at);
+	for (const char *p = text; p < at; p++)
+		sum = (sum ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
+	assert_true((size_t)(at - text) + 64 < cap);
+	snprintf(at, 64, ",\"sum\":\"0x%016llx\"}", (unsigned long long)sum);
+}
+
 int kept_descriptors(void)
 {
 	int n = 0;

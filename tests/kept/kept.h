@@ -47,6 +47,10 @@ typedef int32_t (*kept_call)(p2psafe_context *, const struct p2psafe_options *, 
 struct answer kept_ask(kept_call call, const struct p2psafe_options *o);
 /* Number of files in the cache whose name ends so. */
 int kept_files(const struct kept *k, const char *suffix);
+/* Path of a file in the cache whose name ends so; the test fails without one. */
+void kept_find(const struct kept *k, const char *suffix, char *path, size_t cap);
+/* Replaces the first `from` of a record's text by `to` and writes the sum that fits. cap: of text. */
+void kept_forge(char *text, size_t cap, const char *from, const char *to);
 uint64_t kept_now_ms(void);
 /* Open descriptors of this process, below 1024; needs neither /proc nor memory. */
 int kept_descriptors(void);

@@ -19,25 +19,6 @@ static struct answer test(const struct kept *k, uint64_t flags)
 	return kept_ask(p2psafe_test, &o);
 }
 
-/* The name of the newest file with that ending. */
-static void find_file(const struct kept *k, const char *suffix, char *path, size_t cap)
-{
-	DIR *d = opendir(k->cache);
-	struct dirent *e;
-
-	path[0] = '\0';
-	while (d != NULL && (e = readdir(d)) != NULL) {
-		size_t a = strlen(e->d_name);
-		size_t b = strlen(suffix);
-
-		if (a >= b && strcmp(e->d_name + a - b, suffix) == 0)
-			snprintf(path, cap, "%s/%.200s", k->cache, e->d_name);
-	}
-	if (d != NULL)
-		closedir(d);
-	assert_int_not_equal(path[0], '\0');
-}
-
 static void kept_and_used(void **state)
 {
 	struct kept *k = *state;
@@ -190,7 +171,7 @@ static void damaged_records_are_absent(void **state)
 	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
 		FILE *f;
 
-		find_file(k, ".json", path, sizeof path);
+		kept_find(k, ".json", path, sizeof path);
 		f = fopen(path, "w");
 		assert_non_null(f);
 		fputs(texts[i], f);
@@ -200,7 +181,7 @@ static void damaged_records_are_absent(void **state)
 		assert_int_equal(decide(k).kept, 1);
 	}
 	/* cut in the middle, as a full disk leaves it */
-	find_file(k, ".json", path, sizeof path);
+	kept_find(k, ".json", path, sizeof path);
 	assert_int_equal(truncate(path, 700), 0);
 	assert_int_equal(decide(k).kept, 0);
 	assert_int_equal(kept_runs(k), ++runs);
@@ -212,13 +193,13 @@ static void others_records_are_absent(void **state)
 	char path[400];
 
 	decide(k);
-	find_file(k, ".json", path, sizeof path);
+	kept_find(k, ".json", path, sizeof path);
 	assert_int_equal(chmod(path, 0666), 0);
 	assert_int_equal(decide(k).kept, 0);
 	assert_int_equal(kept_runs(k), 2);
 	if (geteuid() != 0)
 		return;
-	find_file(k, ".json", path, sizeof path);
+	kept_find(k, ".json", path, sizeof path);
 	assert_int_equal(chown(path, 12345, 12345), 0);
 	assert_int_equal(decide(k).kept, 0);
 	assert_int_equal(kept_runs(k), 3);
@@ -238,7 +219,7 @@ static void a_lost_full_report(void **state)
 
 	kept_script(k, "bad 1 0");
 	decide(k);
-	find_file(k, ".full", path, sizeof path);
+	kept_find(k, ".full", path, sizeof path);
 	assert_int_equal(unlink(path), 0);
 	a = decide(k);
 	assert_int_equal(a.kept, 1);
@@ -392,7 +373,7 @@ static void an_operators_record(void **state)
 	char command[1000];
 
 	decide(k);
-	find_file(k, ".json", path, sizeof path);
+	kept_find(k, ".json", path, sizeof path);
 	snprintf(copy, sizeof copy, "%s/operator.json", k->base);
 	snprintf(command, sizeof command, "cp %s %s", path, copy);
 	assert_int_equal(system(command), 0);
@@ -410,28 +391,24 @@ static void an_operators_record(void **state)
 	assert_int_equal(kept_runs(k), 2);
 }
 
-/* Writes the newest record again with another age; it ends with the FNV-1a sum of everything before. */
+/* Writes the newest record again with another age. */
 static void make_old(const struct kept *k)
 {
 	char path[400];
 	char text[20000] = "";
+	char from[64];
 	char *at;
-	uint64_t sum = UINT64_C(0xcbf29ce484222325);
 	FILE *f;
 
-	find_file(k, ".json", path, sizeof path);
+	kept_find(k, ".json", path, sizeof path);
 	f = fopen(path, "r+");
 	assert_non_null(f);
 	assert_true(fread(text, 1, sizeof text - 1, f) > 0);
 	at = strstr(text, "\"created_unix\":");
 	assert_non_null(at);
-	at += strlen("\"created_unix\":");
-	memset(at, '1', strspn(at, "0123456789")); /* 2005 */
-	at = strstr(text, ",\"sum\":\"0x");
-	assert_non_null(at);
-	for (const char *p = text; p < at; p++)
-		sum = (sum ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
-	snprintf(at, 64, ",\"sum\":\"0x%016llx\"}", (unsigned long long)sum);
+	snprintf(from, sizeof from, "%.30s", at);
+	*strchr(from, ',') = '\0';
+	kept_forge(text, sizeof text, from, "\"created_unix\":1111111111"); /* 2005 */
 	rewind(f);
 	fputs(text, f);
 	assert_int_equal(fclose(f), 0);
