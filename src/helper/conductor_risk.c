@@ -43,6 +43,8 @@ static void by_nvml(struct p2s_run *run, uint32_t g)
 	if (fact[P2S_GPU_FACT_COMPUTE_MODE] > 0) {
 		snprintf(text, sizeof text, "compute mode %d: exclusive use by one process", (int)fact[P2S_GPU_FACT_COMPUTE_MODE]);
 		stop(run, g, P2PSAFE_GPU_STATE_RISKY, "NVML", text);
+		if (run->gpu[g].state == P2PSAFE_GPU_STATE_FAILED) /* why: somebody else is that one process */
+			p2s_link_fact(run, "PROBE_RISK_HIGH", P2PSAFE_SEVERITY_WARNING, (int32_t)g, -1, "NVML", text);
 	}
 	if (fact[P2S_GPU_FACT_BUSY_PROCESS] == P2S_YES && fact[P2S_GPU_FACT_OTHER_PROCESS] != P2S_YES)
 		p2s_link_fact(run, "GPU_BUSY", P2PSAFE_SEVERITY_INFO, (int32_t)g, -1, "NVML",

@@ -193,13 +193,14 @@ static void take_init(struct p2s_run *run, uint32_t g, int kind, struct init_see
 		snprintf(seen->text, sizeof seen->text, "%s", error);
 }
 
-/* A GPU that must not be tested by default. */
+/* A GPU that must not be tested by default. Where one process may use it, either of our two did. */
 static void look_for_risk(struct p2s_run *run, uint32_t g)
 {
-	const struct p2s_op_device *info = &run->gpu[g].info[P2S_CHAN_GPU];
+	const struct p2s_device *d = &run->gpu[g];
+	const struct p2s_op_device *info = &d->info[d->inited[P2S_CHAN_GPU] ? P2S_CHAN_GPU : P2S_CHAN_PEER];
 	char text[160];
 
-	if (info->compute_mode == COMPUTE_MODE_DEFAULT || atomic_load(&run->gpu[g].out))
+	if (info->compute_mode == COMPUTE_MODE_DEFAULT || atomic_load(&d->out))
 		return;
 	snprintf(text, sizeof text, "compute mode %d: exclusive use by one process", info->compute_mode);
 	p2s_link_fact(run, "PROBE_RISK_HIGH", P2PSAFE_SEVERITY_WARNING, (int32_t)g, -1, "cuDeviceGetAttribute", text);
@@ -279,11 +280,11 @@ int p2s_setup_init(struct p2s_run *run)
 			p2s_run_drop_gpu(run, g, 0, "the deadline came before its context"); /* which says nothing about the GPU */
 			continue;
 		}
+		look_for_risk(run, g);
 		if (!run->gpu[g].inited[P2S_CHAN_GPU]) {
 			gpu_failed(run, g, run->gpu[g].init_error[P2S_CHAN_GPU]);
 			continue;
 		}
-		look_for_risk(run, g);
 		look_for_kernels(run, g);
 		if (!atomic_load(&run->gpu[g].out)) {
 			run->gpu[g].state = P2PSAFE_GPU_STATE_READY;

@@ -82,6 +82,26 @@ static void busy_is_told(void **state)
 	play_free(&p);
 }
 
+/* Somebody else is the one process that may use it: no context, and it is said why. */
+static void an_exclusive_gpu_that_is_taken(void **state)
+{
+	struct made_host h;
+
+	(void)state;
+	host_make(&h, 2, "pcie", "", "", "");
+	host_write(&h, "cuda.json",
+	           "{\"driver_api\": 12080, \"gpus\": [" GPU("1", "10", ", \"compute_mode\": 3") ", " GPU("2", "20", "")
+	           "], \"links\": {\"default\": {\"kind\": \"pcie\"}}, \"faults\": [{\"op\": \"call\", \"name\": "
+	           "\"cuDevicePrimaryCtxRetain\", \"effect\": \"error\", \"error\": 46, \"count\": 4}]}");
+	host_play(&p, &h, 2);
+	assert_true(play_run(&p));
+	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_FAILED);
+	assert_true(has_fact("GPU_INIT_FAILED", 0) && has_fact("PROBE_RISK_HIGH", 0));
+	assert_false(has_fact("PROBE_RISK_HIGH", 1));
+	host_remove(&h);
+	play_free(&p);
+}
+
 /* A twentieth of what is free is all that a test takes: where that is nothing the GPU is left alone, and it is said why. */
 static void a_full_gpu_is_left_alone(void **state)
 {
@@ -128,6 +148,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_reason_keeps_one_gpu_out), cmocka_unit_test(busy_is_told),
 	                                   cmocka_unit_test(confidential_mode_is_everybodys), cmocka_unit_test(a_full_gpu_is_left_alone),
+	                                   cmocka_unit_test(an_exclusive_gpu_that_is_taken),
 	                                   cmocka_unit_test(nvml_that_hangs_is_told)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
