@@ -504,9 +504,24 @@ static void reads_full(const char *line, int32_t want)
 	p2s_model_free(&m);
 }
 
+/* Written and read again it would not be the same report. */
+static void the_same_gpu_twice(void **state)
+{
+	static const char text[] = "{\"schema\":1,\"gpus\":[{\"bdf\":\"0000:01:00.0\"},{\"bdf\":\"0000:02:00.0\"},"
+							   "{\"bdf\":\"0000:01:00.0\"}]}\n";
+	struct p2s_model m;
+
+	(void)state;
+	p2s_model_init(&m);
+	assert_int_equal(p2s_emit_parse_full(text, sizeof text - 1, &m), -1);
+	p2s_model_free(&m);
+}
+
 static void hostile_lines(void **state)
 {
 	(void)state;
+	reads_full("[1,0,1,1,1,0,1,0,0,0,1,2,3,4,5,6,7,8,9,10,\"\"]\n", 1); /* with the rate */
+	reads_full("[1,0,1,1,1,0,1,0,0,0,1,2,3,4,5,6,7,8,9,10,11,\"\"]\n", -1);
 	reads_full("", 1);
 	reads_full("[1,0,1,1,1,0,1,0,0,0,1,2,3,4,5,6,7,8,9,\"\"]\n", 1);
 	reads_full("[1,0,1,1,1,99,0,99,0,0,1,2,3,4,5,6,7,8,9,\"x\"]\n", 1); /* no such GPU, no such verdict: src, UNTESTED */
@@ -571,7 +586,8 @@ int main(void)
 									   cmocka_unit_test(nothing_breaks_out),
 									   cmocka_unit_test(a_level_where_it_says_the_same),
 									   cmocka_unit_test(permission_only_for_what_is_faster),
-									   cmocka_unit_test(there_and_back), cmocka_unit_test(kept_form), cmocka_unit_test(hostile_lines),
+									   cmocka_unit_test(there_and_back), cmocka_unit_test(kept_form), cmocka_unit_test(the_same_gpu_twice),
+									   cmocka_unit_test(hostile_lines),
 									   cmocka_unit_test(hostile_reports)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

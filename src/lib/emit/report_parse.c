@@ -74,6 +74,9 @@ static int32_t read_gpu(const json_t *o, struct p2s_model *m)
 
 	if (address == NULL || !p2s_bdf_parse(address, &bdf))
 		return -1;
+	for (size_t i = 0; i < m->gpu_count; i++)
+		if (p2s_bdf_compare(&m->gpus[i].bdf, &bdf) == 0)
+			return -1; /* the same GPU twice: whose numbers would count? */
 	g = p2s_model_add_gpu(m);
 	if (g == NULL)
 		return m->gpu_count == P2S_MAX_GPUS ? -1 : 0;
