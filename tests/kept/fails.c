@@ -236,8 +236,7 @@ static void processes(void **state)
 }
 
 /* A kill at every place of a test that replaces a kept answer. The old record is of a bad machine: whatever is found
- * afterwards never allows. Then the other way round: the old record allows, and the new answer does not; once the new record
- * is there whole it counts, and never half of both. */
+ * afterwards never allows. */
 static void killed(int at_place, enum failing_mode how, int *last)
 {
 	int status;
@@ -292,6 +291,113 @@ static void killed_at_every_step(void **state)
 	print_message("%d kills at %d places\n", kills, places);
 }
 
+/* Does the cache hold a decision of that generation? */
+static int has_generation(int n)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%d.json", kept->cache, n);
+	return access(path, F_OK) == 0;
+}
+
+/* The other way round: the kept answer allows, the machine went bad since, and whoever finds that out is killed. From the moment at
+ * which the new record has its name nobody is allowed anything, though the old one may lie beside it still. */
+static void killed_while_taking_a_permission_back(void **state)
+{
+	static const enum failing_mode how[] = {FAILING_DIE, FAILING_AFTER};
+	const char *wrong = NULL;
+	int beside = 0;
+	int old = 0;
+	int new = 0;
+	int places;
+
+	kept = *state;
+	tmp_remove(kept->cache);
+	kept_script(kept, "");
+	operate(TEST, &wrong);
+	kept_script(kept, "bad 0 1");
+	failing_forget();
+	failing_set(FAILING_LEARN, FAILING_FILES, 0);
+	operate(TEST, &wrong);
+	failing_set(FAILING_OFF, 0, 0);
+	places = failing_places();
+	for (int i = 0; i < places; i++) {
+		for (size_t h = 0; h < sizeof how / sizeof how[0]; h++) {
+			int named;
+			int after;
+			int ended;
+
+			tmp_remove(kept->cache);
+			kept_script(kept, "");
+			operate(TEST, &wrong);
+			assert_int_equal(has_generation(1), 1);
+			kept_script(kept, "bad 0 1");
+			killed(i, how[h], &ended);
+			named = has_generation(2);
+			beside += named && has_generation(1);
+			assert_true(named || has_generation(1));
+			after = kept_now(&wrong);
+			if (after != !named || wrong != NULL)
+				fail_msg("killed at %s (%d of %d): %d, new record %d %s", failing_name(i), i, places, after, named,
+				         wrong != NULL ? wrong : "");
+			old += !named;
+			new += named;
+		}
+	}
+	print_message("%d kills left the old answer, %d the new one, %d both files\n", old, new, beside);
+	assert_true(old > 10 && new > 4 && beside > 0);
+}
+
+/* An older record that allows lies beside the one that counts, as a kill leaves it. Reading the newer one fails at every place: it is
+ * never the older one that answers. */
+static void nothing_older_answers(void **state)
+{
+	static const int kinds[] = {
+#ifndef __SANITIZE_ADDRESS__
+		FAILING_MEMORY,
+#endif
+		FAILING_FILES};
+	const char *wrong = NULL;
+	char path[128];
+	char text[20000];
+	FILE *f;
+
+	kept = *state;
+	tmp_remove(kept->cache);
+	kept_script(kept, "");
+	operate(TEST, &wrong);
+	snprintf(path, sizeof path, "%s/1.json", kept->cache);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	text[fread(text, 1, sizeof text - 1, f)] = '\0';
+	fclose(f);
+	kept_script(kept, "bad 0 1");
+	operate(TEST, &wrong);
+	assert_int_equal(has_generation(2), 1);
+	for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+		failing_forget();
+		tmp_write(kept->cache, "1.json", text);
+		assert_int_equal(operate(HIT, &wrong), 0);
+		failing_set(FAILING_LEARN, kinds[k], 0);
+		operate(HIT, &wrong);
+		failing_set(FAILING_OFF, 0, 0);
+		for (int i = 0; i < failing_places(); i++) {
+			int allowed;
+
+			if (failing_in_parser(i))
+				continue; /* all_places() tells why */
+			tmp_write(kept->cache, "1.json", text);
+			failing_set(FAILING_ONCE, kinds[k], i);
+			allowed = operate(HIT, &wrong);
+			failing_set(FAILING_OFF, 0, 0);
+			if (allowed == 1 || wrong != NULL)
+				fail_msg("%s (%d): %d %s", failing_name(i), i, allowed, wrong != NULL ? wrong : "");
+		}
+		assert_true(failing_places() > 3);
+	}
+	assert_int_equal(has_generation(1), 1);
+}
+
 static int setup(void **state)
 {
 	kept_setup(state);
@@ -308,7 +414,8 @@ static int setup(void **state)
 /* usage: kept_fails [TEST [FIRST_PLACE]] */
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {T(memory), T(files), T(processes), T(killed_at_every_step)};
+	const struct CMUnitTest tests[] = {T(memory), T(files), T(processes), T(killed_at_every_step),
+	                                   T(killed_while_taking_a_permission_back), T(nothing_older_answers)};
 
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);

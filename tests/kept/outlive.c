@@ -228,7 +228,7 @@ static void a_stopped_tester_over_a_lower_level(void **state)
 	pid_t first;
 
 	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 1);
-	kept_script(k, "sleep 300");
+	kept_script(k, "sleep 3000"); /* longer than it takes to stop it, on any machine */
 	first = rank(k, 0, 20000);
 	while (kept_runs(k) == 1)
 		usleep(10000);

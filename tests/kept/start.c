@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #define RANKS 8
+#define MANY 64
 
 static struct answer *shared;
 
@@ -55,6 +56,39 @@ static void eight_ranks_one_test(void **state)
 	assert_int_equal(kept_runs(k), 1);
 	assert_int_equal(hits, RANKS - 1);
 	assert_int_equal(kept_files(k, ".json"), 1);
+}
+
+/* As many as one machine starts, and then as many again. */
+static void sixty_four_processes_one_test(void **state)
+{
+	static const char *const scripts[] = {"sleep 100", "sleep 100\nbad 0 2"};
+	struct kept *k = *state;
+	pid_t pids[MANY];
+	int hits = 0;
+
+	for (int bad = 0; bad < 2; bad++) {
+		tmp_remove(k->cache);
+		kept_script(k, scripts[bad]);
+		for (int again = 0; again < 2; again++) {
+			for (int i = 0; i < MANY; i++)
+				pids[i] = rank(k, i, 100000);
+			for (int i = 0; i < MANY; i++)
+				wait_for(pids[i]);
+			hits = 0;
+			for (int i = 0; i < MANY; i++) {
+				assert_int_equal(shared[i].rc, 0);
+				assert_int_equal(shared[i].allowed, !bad);
+				assert_int_equal(shared[i].verdict, bad ? P2PSAFE_VERDICT_CORRUPT : P2PSAFE_VERDICT_OK);
+				hits += shared[i].kept;
+			}
+			assert_int_equal(hits, again ? MANY : MANY - 1);
+			assert_int_equal(kept_runs(k), bad + 1);
+			assert_int_equal(kept_files(k, ".json"), 1);
+			assert_int_equal(kept_files(k, ".full"), 1);
+		}
+	}
+	/* nothing is left over: decision, full report, lock */
+	assert_int_equal(kept_files(k, ""), 3 + 2);
 }
 
 static void eight_ranks_one_veto(void **state)
@@ -129,6 +163,31 @@ static void a_stopped_tester_adopts_what_the_others_said(void **state)
 	assert_int_equal(kept_runs(k), 1);
 }
 
+/* Each of them loses its patience at another time, and all say the same; so does the tester, whatever it found. */
+static void many_wait_for_a_stopped_tester(void **state)
+{
+	struct kept *k = *state;
+	pid_t pids[RANKS];
+
+	kept_script(k, "sleep 3000"); /* longer than it takes to stop it, on any machine */
+	pids[0] = rank(k, 0, 30000);
+	while (kept_runs(k) == 0)
+		usleep(1000);
+	kill(pids[0], SIGSTOP);
+	for (int i = 1; i < RANKS; i++)
+		pids[i] = rank(k, i, (uint64_t)(300 + 100 * i));
+	for (int i = 1; i < RANKS; i++)
+		wait_for(pids[i]);
+	kill(pids[0], SIGCONT);
+	wait_for(pids[0]);
+	for (int i = 0; i < RANKS; i++) {
+		assert_int_equal(shared[i].rc, 0);
+		assert_int_equal(shared[i].allowed, 0);
+		assert_int_equal(shared[i].verdict, P2PSAFE_VERDICT_UNTESTED);
+	}
+	assert_int_equal(kept_runs(k), 1);
+}
+
 /* The tester has time left when it wakes up, and its test passes: it adopts all the same. */
 static void a_tester_that_was_late_adopts_too(void **state)
 {
@@ -175,12 +234,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(eight_ranks_one_test, kept_setup, kept_teardown),
+		cmocka_unit_test_setup_teardown(sixty_four_processes_one_test, kept_setup, kept_teardown),
 		cmocka_unit_test_setup_teardown(eight_ranks_one_veto, kept_setup, kept_teardown),
+		cmocka_unit_test_setup_teardown(many_wait_for_a_stopped_tester, kept_setup, kept_teardown),
 		cmocka_unit_test_setup_teardown(a_killed_tester_is_followed_by_another, kept_setup, kept_teardown),
 		cmocka_unit_test_setup_teardown(a_stopped_tester_adopts_what_the_others_said, kept_setup, kept_teardown),
 		cmocka_unit_test_setup_teardown(a_tester_that_was_late_adopts_too, kept_setup, kept_teardown),
 		cmocka_unit_test_setup_teardown(our_own_deadline_bounds_the_wait, kept_setup, kept_teardown)};
 
-	shared = mmap(NULL, sizeof *shared * 16, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof *shared * MANY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,6 +173,87 @@ static void only_what_nobody_else_can_write_is_believed(void **state)
 	assert_int_equal(p2s_trust_dir(path, &why), -1);
 }
 
+/* Changes one byte of a file in place. */
+static void poke(int fd, size_t at, unsigned char byte)
+{
+	assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+}
+
+/* Every bit of both files, on disk: the record is there as it was, or not at all. */
+static void no_flipped_bit_on_disk_is_believed(void **state)
+{
+	struct place *p = *state;
+	struct p2s_record a;
+	struct p2s_record got;
+	const char *why;
+	char full[1500];
+	size_t len;
+	char *text;
+	int fd;
+
+	for (size_t i = 0; i < sizeof full; i++)
+		full[i] = (char)(' ' + i * i % 90);
+	full[sizeof full - 1] = '\0';
+	make(&a, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 1, full), 1);
+	text = p2s_trust_read(p->dir, "1.json", P2S_RECORD_MAX, 1, &len, &why);
+	assert_non_null(text);
+	fd = openat(p->dir, "1.json", O_WRONLY | O_CLOEXEC);
+	for (size_t i = 0; i < 8 * len; i++) {
+		poke(fd, i / 8, (unsigned char)text[i / 8] ^ (unsigned char)(1 << i % 8));
+		if (p2s_store_newest(p->dir, &got, &why) || p2s_store_last_whole(p->dir, &got))
+			fail_msg("bit %zu", i);
+		poke(fd, i / 8, (unsigned char)text[i / 8]);
+	}
+	close(fd);
+	free(text);
+	assert_int_equal(p2s_store_newest(p->dir, &got, &why), 1);
+	fd = openat(p->dir, got.full_name, O_WRONLY | O_CLOEXEC);
+	for (size_t i = 0; i < 8 * (sizeof full - 1); i++) {
+		poke(fd, i / 8, (unsigned char)full[i / 8] ^ (unsigned char)(1 << i % 8));
+		text = p2s_store_full(p->dir, &got, &len);
+		if (text != NULL)
+			fail_msg("bit %zu of the full report", i);
+		poke(fd, i / 8, (unsigned char)full[i / 8]);
+	}
+	text = p2s_store_full(p->dir, &got, &len);
+	assert_string_equal(text, full);
+	free(text);
+	for (size_t i = sizeof full - 1; i-- > 0;) {
+		assert_int_equal(ftruncate(fd, (off_t)i), 0);
+		assert_null(p2s_store_full(p->dir, &got, &len));
+	}
+	close(fd);
+	p2s_record_free(&got);
+	p2s_record_free(&a);
+}
+
+/* A folder of which no list can be had has no highest number: a low one would be below what others read. */
+static void no_list_no_number(void **state)
+{
+	struct place *p = *state;
+	struct rlimit limit;
+	struct rlimit none;
+	struct p2s_record a;
+	struct p2s_record got;
+	const char *why;
+	uint64_t n;
+
+	make(&a, P2PSAFE_VERDICT_OK);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 5, NULL), 1);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(p2s_store_highest(p->dir, &n), 0);
+	assert_int_equal(p2s_store_newest(p->dir, &got, &why), 0);
+	assert_int_equal(p2s_store_last_whole(p->dir, &got), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_string_equal(why, "the folder cannot be read");
+	assert_int_equal(highest(p->dir), 5);
+	p2s_record_free(&a);
+}
+
 /* A limit of file sizes costs the record, not the process. */
 static void a_file_size_limit_is_no_signal(void **state)
 {
@@ -208,6 +289,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(first_writer_wins, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_broken_newest_one_is_no_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_report_that_was_changed_is_not_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_flipped_bit_on_disk_is_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_list_no_number, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_file_size_limit_is_no_signal, setup, teardown),
 		cmocka_unit_test_setup_teardown(only_what_nobody_else_can_write_is_believed, setup, teardown)};
 
