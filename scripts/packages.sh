@@ -4,6 +4,7 @@
 packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libpci-dev libnuma-dev)
 packages_test=(g++ clang make binutils libcmocka-dev python3 python3-pip python3-setuptools python3-wheel
 	abigail-tools patchelf locales)
+packages_analyse=(clang-tidy cppcheck valgrind)
 packages_qemu=(qemu-system-x86 busybox-static pciutils)
 
 say()
@@ -56,11 +57,11 @@ fetch_kernel()
 	apt-get update -qq && python3 -B tests/qemu/kernel.py
 }
 
-# configure_and_build FOLDER [CMAKE OPTIONS...]
+# configure_and_build FOLDER [CMAKE OPTIONS...]; $target: only that one
 configure_and_build()
 {
 	local folder=$1
 	shift
 	cmake -S . -B "$folder" -G Ninja -Wno-dev --log-level=WARNING "$@"
-	cmake --build "$folder"
+	cmake --build "$folder" ${target:+--target "$target"}
 }

@@ -7,6 +7,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 exec </dev/null
 
 install_packages "${packages_build[@]}" "${packages_test[@]}"
+install_packages "${packages_analyse[@]}" || say "without an analyzer: its test will be skipped"
 say "a kernel for the tests in QEMU"
 { install_packages "${packages_qemu[@]}" && fetch_kernel; } || say "without QEMU or a kernel: these tests will be skipped"
 jobs=$(nproc)
@@ -20,6 +21,10 @@ CC=clang CXX=clang++ configure_and_build build-clang -DP2PSAFE_WERROR=ON
 say "gcc with AddressSanitizer and UndefinedBehaviorSanitizer"
 CC=gcc CXX=g++ configure_and_build build-asan -DP2PSAFE_WERROR=ON -DP2PSAFE_SANITIZE=ON
 
+say "gcc with ThreadSanitizer, only what its tests need"
+CC=gcc CXX=g++ target=thread_tests configure_and_build build-tsan -DP2PSAFE_WERROR=ON -DP2PSAFE_SANITIZE=THREAD \
+	-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-g1
+
 # run_in FOLDER [OPTION OF CTEST...]: the tests of a build, and how many of them could not run here.
 run_in()
 {
@@ -30,6 +35,8 @@ run_in()
 # Left to the other build: packages, bench, examples, Python, and two long tests whose code others run here, too.
 say "tests of the sanitized build"
 run_in build-asan -LE '^(install|bench|examples|python)$' -E '^(gpu_twin_compare_simulated|plugin_ranks)$'
+say "data races" # ThreadSanitizer does not know every layout of the addresses that a kernel may choose
+(setarch -R true 2>/dev/null && run_tests=(setarch -R "${run_tests[@]}"); run_in build-tsan -L '^threads$')
 say "libFuzzer searches on, for a fixed number of runs"
 run_in build-clang -L '^search$'
 # Left to the sanitized build: three long tests of bad input, where it sees more.
