@@ -1,6 +1,6 @@
 """The NCCL plugin with PyTorch on real GPUs: two ranks, all-reduce, which transport NCCL chose, whether the sums are right, and
 what the start costs. Healthy by variable and by /etc/nccl.conf, first starts of both ranks at once with and without masks,
-vetoes by a damaging wrapper around libcuda, and no place for a record.
+vetoes by a damaging wrapper around libcuda, no place for a record, and a topology file of ours.
 
 usage: nccl_plugin.py BUILD_DIR [OUT_DIR]; the build may come from another machine. Exits 77 without two GPUs or PyTorch. Takes
 two minutes at most. Changes nothing that stays: a line is added to /etc/nccl.conf for one start, and taken out again.
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 WORLD = 2
 LIMIT_S = 90  # of one start: the library's own deadline is 20 s plus 2 s per GPU
@@ -255,6 +256,28 @@ def vetoed(machine):
     check("P2P" not in done.transports and "NO_MARKER" in done.text, "no place: no test, NCCL says SHM, NO_MARKER is told")
 
 
+def placed(machine):
+    """A topology file of ours, which NCCL must read without a word and find all GPUs in, where the file says."""
+    report = json.loads(subprocess.run([machine.program, "probe", "--json"], stdout=subprocess.PIPE, timeout=60).stdout)
+    ours = [g["bdf"] for g in report["gpus"] if g["ours"]]
+    place, file, dump = (machine.scratch / name for name in ("placement", "topology.xml", "dump.xml"))
+    place.write_text("".join("%s 0\n" % bdf for bdf in ours), encoding="ascii")
+    cache = machine.cache()
+    text = subprocess.run([machine.program, "env", "--level", "quick", "--placement", place, "--topology", file],
+                          env=dict(os.environ, P2PSAFE_CACHE=str(cache)), stdout=subprocess.PIPE, encoding="utf-8", timeout=90).stdout
+    check("NCCL_TOPO_FILE" in text and file.exists(), "a placement file is made and named")
+    files = {"NCCL_TOPO_FILE": str(file), "NCCL_TOPO_DUMP_FILE": str(dump)}
+    done = machine.start("a topology file of ours", machine.environment(plugin=False, **files))
+    check("XML" not in "".join(line for line in done.text.splitlines() if "WARN" in line), "NCCL reads the file without a warning")
+    found = {}
+    root = ElementTree.parse(dump).getroot() if dump.exists() else ElementTree.Element("none")
+    for cpu in root.iter("cpu"):
+        for device in cpu.iter("pci"):
+            if device.find("gpu") is not None:
+                found[device.get("busid")] = cpu.get("numaid")
+    check(found == {bdf: "0" for bdf in ours[:WORLD]}, "NCCL has each GPU where the file says: %s" % found)
+
+
 def main():
     if len(sys.argv) < 2:
         print(__doc__)
@@ -285,6 +308,7 @@ def main():
     try:
         healthy(machine)
         vetoed(machine)
+        placed(machine)
     finally:
         shutil.rmtree(machine.scratch, ignore_errors=True)
     print("\nafter %.0f s: %s" % (time.monotonic() - begin, "FAILED: " + "; ".join(failures) if failures else "all as expected"))
