@@ -25,7 +25,6 @@ static const char *const inherited[] = {
 	"XDG_CACHE_HOME=", "ASAN_OPTIONS=", "LSAN_OPTIONS=",    "UBSAN_OPTIONS=", "P2PSAFE_SIM_"};
 
 #define ENVIRONMENT_MAX 32
-#define KERNEL_P_PIDFD 3 /* P_PIDFD of linux/wait.h; an enumerator of glibc's own since 2.36 only */
 
 /* Pointers into the caller's environment: nothing is copied, nothing changed. A program that was started with more rights than
  * its user has (setuid, file capabilities) hands on nothing: the user chose these values, and after such a program has made its new
@@ -168,11 +167,20 @@ int32_t p2s_child_gone(int pidfd, uint64_t deadline_ns)
 	}
 }
 
-void p2s_child_bury(int pidfd)
+void p2s_child_bury_orphans(pid_t group, uint64_t deadline_ns)
 {
-	siginfo_t info;
+	for (;;) {
+		struct timespec pause = {.tv_nsec = 2000000};
+		siginfo_t info = {0};
 
-	(void)waitid((idtype_t)KERNEL_P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG);
+		if (waitid(P_PGID, (id_t)group, &info, WEXITED | WNOHANG) != 0)
+			return; /* ECHILD: there is none */
+		if (info.si_pid != 0)
+			continue;
+		if (p2s_now_ns() >= deadline_ns)
+			return;
+		nanosleep(&pause, NULL);
+	}
 }
 
 int32_t p2s_child_reap(pid_t pid, int pidfd, uint64_t deadline_ns)

@@ -27,12 +27,12 @@ void p2s_child_kill_group(const struct p2s_reaper *r, pid_t pid);
 void p2s_child_kill(const struct p2s_reaper *r, int pidfd);
 /* 1 if the process behind the pidfd has ended, waiting until deadline_ns. */
 int32_t p2s_child_gone(int pidfd, uint64_t deadline_ns);
-/* Reaps a process of the helper that has ended and come to us as an orphan: where we are the first process of a container, or
- * asked for orphans, nobody else would. By pidfd only: a bare number may be another child of the caller. Nothing to do
- * elsewhere. */
-void p2s_child_bury(int pidfd);
 /* Reaps our own child if it has ended, waiting until deadline_ns; works when the caller ignores SIGCHLD or reaps it itself.
  * Returns 1 if it is gone. */
 int32_t p2s_child_reap(pid_t pid, int pidfd, uint64_t deadline_ns);
+/* Reaps what is left of the group of a conductor that was just reaped, waiting until deadline_ns: where the caller is the first
+ * process of a container, or asked for orphans, its killed workers come to us, also those that it had not told of. Elsewhere there
+ * is nothing to do. While one of them is left, and for long after, the number is nobody else's. */
+void p2s_child_bury_orphans(pid_t group, uint64_t deadline_ns);
 
 #endif

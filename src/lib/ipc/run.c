@@ -300,6 +300,7 @@ static void clean_up(struct run *r)
 {
 	uint64_t end = r->args->deadline_ns + END_MS * MS;
 	uint64_t soft = p2s_now_ns() + EXIT_MS * MS;
+	int32_t reaped;
 
 	if (r->sock >= 0)
 		close(r->sock);
@@ -317,7 +318,8 @@ static void clean_up(struct run *r)
 	soft = p2s_now_ns() + END_MS * MS;
 	if (soft > end)
 		soft = end;
-	if (!p2s_child_reap(r->pid, r->pidfd, soft) && !left_behind(r, (uint32_t)r->pid, "conductor", "did not end after SIGKILL"))
+	reaped = p2s_child_reap(r->pid, r->pidfd, soft);
+	if (!reaped && !left_behind(r, (uint32_t)r->pid, "conductor", "did not end after SIGKILL"))
 		r->oom = 1;
 	for (size_t i = 0; i < r->worker_count; i++) {
 		struct worker *w = &r->workers[i];
@@ -328,11 +330,11 @@ static void clean_up(struct run *r)
 		if (w->pidfd >= 0 && ((w->left && p2s_child_deaf(&r->reaper)) || !p2s_child_gone(w->pidfd, soft)) &&
 		    !left_behind(r, w->pid, w->role, "did not end after SIGKILL"))
 			r->oom = 1;
-		if (w->pidfd >= 0) {
-			p2s_child_bury(w->pidfd);
+		if (w->pidfd >= 0)
 			close(w->pidfd);
-		}
 	}
+	if (reaped)
+		p2s_child_bury_orphans(r->pid, soft);
 	if (r->pidfd >= 0)
 		close(r->pidfd);
 }
