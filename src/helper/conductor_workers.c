@@ -16,7 +16,8 @@
 #define SIM_FD 100 /* the simulator's shared memory */
 #define QUIT_NS (500 * P2S_MS)
 #define HOST_NS (3 * P2S_SEC)
-#define LOADED_NS (50 * P2S_MS) /* for a look at busy links, which are busy about as long */
+#define LOADED_NS (50 * P2S_MS) /* for a look at busy links, which are busy about as long; */
+#define LOADED_PLAYED_NS (5 * P2S_SEC) /* simulated ones are for ever, and the machine that plays them may be busy itself */
 #define AGAIN_NS (300 * P2S_MS) /* for NVML behind the test, while the workers end */
 /* NVML may hang. While contexts are made it costs nothing to let it take its time; first contact waits for it until so long after its
  * start, and after slow contexts this much longer. */
@@ -385,7 +386,7 @@ static int ask_again(struct p2s_run *run, int which, uint64_t most_ns)
 
 void p2s_workers_ask_host(struct p2s_run *run)
 {
-	if (ask_again(run, 0, LOADED_NS))
+	if (ask_again(run, 0, run->ask.host_dir[0] != '\0' ? LOADED_PLAYED_NS : LOADED_NS))
 		pthread_join(run->side[0].thread, NULL);
 	run->side[0].started = 0;
 }

@@ -6,9 +6,10 @@
 #include "helper/measure.h"
 #include "helper/schedule.h"
 
-/* What the measuring may take in all: this, so much more per round, and never more than half of what is left of the run. */
+/* What the measuring may take in all: this, so much more per round, and never more than half of what is left of the run. What is
+ * left when a round begins is split evenly, so that slow pairs take no numbers from those that come later. */
 #define BASE_NS P2S_SEC
-#define ROUND_NS (500 * P2S_MS)
+#define ROUND_NS (1500 * P2S_MS)
 
 /* The legs that one mapping must have passed: those of every consumer that moves bulk data, and the engines that are timed. */
 static const int32_t needed[] = {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_CE_WRITE,
@@ -87,11 +88,21 @@ static void measure_round(struct p2s_measure *m, struct p2s_mlane **lanes, uint3
 	for (int back = 0; back < 2; back++)
 		p2s_measure_latencies(m, way[back], n[back]);
 	p2s_measure_pongs(m, pairs, both);
+}
+
+/* Last, as they take longest: a pair without them is still known to be faster than staging, or not. */
+static void sizes_round(struct p2s_measure *m, struct p2s_mlane **lanes, uint32_t count)
+{
+	struct p2s_mlane *way[2][P2S_MAX_GPUS];
+	uint32_t n[2] = {0, 0};
+
+	for (uint32_t i = 0; i < count; i++) {
+		int back = lanes[i]->lane.a > lanes[i]->lane.b;
+
+		way[back][n[back]++] = lanes[i];
+	}
 	for (int back = 0; back < 2; back++)
 		p2s_measure_rows(m, way[back], n[back]);
-	for (uint32_t i = 0; i < count; i++)
-		if (lanes[i]->ok)
-			tell(m, lanes[i]);
 }
 
 static void one_round(struct p2s_measure *m, uint32_t round)
@@ -120,6 +131,11 @@ static void one_round(struct p2s_measure *m, uint32_t round)
 	if (count > 0 && p2s_measure_may(m))
 		measure_round(m, lanes, count);
 	p2s_measure_staged(m, pair, pairs);
+	if (count > 0)
+		sizes_round(m, lanes, count);
+	for (uint32_t i = 0; i < count; i++)
+		if (lanes[i]->ok)
+			tell(m, lanes[i]);
 	for (uint32_t i = 0; i < pairs; i++) {
 		p2s_klog_round(m->run, m->gpu[pair[2 * i]], m->gpu[pair[2 * i + 1]], 0);
 		p2s_link_progress(m->run);
@@ -144,6 +160,7 @@ void p2s_measure_run(struct p2s_run *run)
 			m.gpu[m.n++] = run->tested[i];
 	most = BASE_NS + p2s_schedule_rounds(m.n) * ROUND_NS;
 	m.end_ns = now + (m.played || most > left / 2 ? left / 2 : most);
+	m.part_ns = m.end_ns;
 	m.lanes = calloc((size_t)m.n * m.n + 1, sizeof *m.lanes);
 	if (m.n < 2 || m.lanes == NULL) {
 		free(m.lanes);
@@ -156,8 +173,11 @@ void p2s_measure_run(struct p2s_run *run)
 			if (i != j && p2s_measure_may(&m))
 				open_lane(&m, i, j);
 	p2s_measure_host_links(&m);
-	for (uint32_t round = 0; round < p2s_schedule_rounds(m.n); round++)
+	for (uint32_t round = 0; round < p2s_schedule_rounds(m.n); round++) {
+		m.part_ns = p2s_schedule_until(p2s_now_ns(), m.end_ns, p2s_schedule_rounds(m.n) - round + (m.n > 2 ? 1 : 0));
 		one_round(&m, round);
+	}
+	m.part_ns = m.end_ns;
 	for (uint32_t i = 0; i < m.n; i++)
 		if (p2s_measure_may(&m))
 			p2s_measure_star(&m, i);

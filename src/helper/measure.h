@@ -29,7 +29,8 @@ struct p2s_measure {
 	uint32_t n;
 	int peers;        /* the peer worker was made ready, too */
 	int played;       /* a simulated machine: its clock is a model, so one sample says all */
-	uint64_t end_ns;  /* nothing is begun after this */
+	uint64_t end_ns;  /* nothing is begun after this, */
+	uint64_t part_ns; /* and nothing of the round at work after this */
 	uint64_t model_ns; /* what the GPUs needed by their own clocks, one crowd after the other */
 	uint32_t party;
 	int inited[P2S_CHAN_KINDS][P2S_MAX_GPUS]; /* by run's index: ready to measure */

@@ -70,7 +70,9 @@ int p2s_crowd_run(struct p2s_measure *m, struct p2s_crowd *crowd)
 
 int p2s_measure_may(struct p2s_measure *m)
 {
-	return p2s_now_ns() < m->end_ns && p2s_run_may_start(m->run);
+	uint64_t now = p2s_now_ns();
+
+	return now < m->end_ns && now < m->part_ns && p2s_run_may_start(m->run);
 }
 
 void p2s_measure_tell(struct p2s_measure *m, uint32_t src, uint32_t dst, int32_t kind, uint64_t value, uint64_t bytes)

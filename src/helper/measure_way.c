@@ -42,11 +42,11 @@ struct step {
 	uint64_t rate; /* bytes/s; 0 not measured */
 };
 
-/* Nothing went wrong with it, nor meanwhile with one of its GPUs: for what another direction did to them it is not to blame. */
-static int usable(struct p2s_mlane *l)
+/* Nothing went wrong with it, nor meanwhile with one of its GPUs: for what something else did to them it is not to blame, and
+ * what it was measured at stays. */
+static int usable(const struct p2s_mlane *l)
 {
-	l->ok = l->ok && p2s_lane_alive(&l->lane);
-	return l->ok;
+	return l->ok && p2s_lane_alive(&l->lane);
 }
 
 static void aim(struct p2s_crowd_item *item, const struct step *s)

@@ -26,3 +26,10 @@ int p2s_schedule_pair(uint32_t n, uint32_t round, uint32_t i, uint32_t *a, uint3
 	*b = x < y ? y : x;
 	return 1;
 }
+
+uint64_t p2s_schedule_until(uint64_t now_ns, uint64_t end_ns, uint32_t parts)
+{
+	if (now_ns >= end_ns || parts == 0)
+		return end_ns;
+	return now_ns + (end_ns - now_ns) / parts;
+}

@@ -461,6 +461,32 @@ static void every_pair_meets_once(void **state)
 	}
 }
 
+/* Whoever comes last has as much time as whoever came first, and more when the others were quick. */
+static void time_is_split_evenly(void **state)
+{
+	(void)state;
+	for (uint32_t parts = 1; parts <= 64; parts++) {
+		const uint64_t end = 1000 + 7000 * parts;
+		uint64_t slow = 1000;
+		uint64_t quick = 1000;
+		uint64_t until;
+
+		for (uint32_t left = parts; left > 0; left--) {
+			until = p2s_schedule_until(slow, end, left);
+			assert_int_equal(until - slow, 7000);
+			slow = until;
+			until = p2s_schedule_until(quick, end, left);
+			assert_true(until - quick >= 7000 && until <= end);
+			quick += 1000;
+		}
+		assert_int_equal(slow, end);
+	}
+	assert_int_equal(p2s_schedule_until(5, 5, 3), 5);
+	assert_int_equal(p2s_schedule_until(9, 5, 3), 5);
+	assert_int_equal(p2s_schedule_until(1, 5, 0), 5);
+	assert_int_equal(p2s_schedule_until(0, UINT64_MAX, 2), UINT64_MAX / 2);
+}
+
 static uint64_t f_behind(const struct p2s_expect *e, uint64_t o)
 {
 	return p2s_word(e->want.seed, o - 24);
@@ -598,6 +624,7 @@ int main(void)
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(error_bound),
 		cmocka_unit_test(every_pair_meets_once),
+		cmocka_unit_test(time_is_split_evenly),
 		cmocka_unit_test(what_failed_once_stays_failed),
 	};
 
