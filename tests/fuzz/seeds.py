@@ -140,10 +140,36 @@ def orders(out):
     write(out / "orders", "none", message(0xC0 | run, b"\0") + b"\0")
     write(out / "orders", "twice", message(0xC0 | run, b"\2") + message(0xC0 | gpu, b"\1") + message(0xC0 | gpu, b"\1") + b"\0")
     write(out / "orders", "raw", message(run, number(5, 4) + number(5, 2) + b"1.0.0" + number(1, 4) + number(1, 4)) + b"\0")
+    worker(out)
     for i in range(6):
         write(out / "judge", "%d" % i, bytes((i * 37 + k * (2 * i + 1)) & 255 for k in range(220)))
     write(out / "judge", "zero", bytes(220))
     write(out / "judge", "ones", b"\1" * 220)
+
+
+def request(op, buf=0, buf2=0, off=0, off2=0, length=0, rounds=0, words=0, slot=0, flag=0, mode=0, idiom=0, fail=0, luck=1):
+    """fail, luck, length, struct p2s_op_request up to max_ns."""
+    fields = b"".join(number(v, 4) for v in (0, op, buf, buf2, 0, 0)) + b"".join(number(v, 8) for v in (off, off2, length, 0, length, 5, 6))
+    fields += b"".join(number(v, 4) for v in (rounds, words, slot, flag, mode, idiom)) + number(0, 8) + number(1000, 8) + number(1000000, 8)
+    return bytes([fail]) + number(luck, 3) + bytes([len(fields)]) + fields
+
+
+def worker(out):
+    alloc = request(2, buf=1, length=1 << 20) + request(2, buf=2, length=1 << 20, mode=1)
+    fill = request(8, buf=1, length=4096) + request(9, buf=1, length=4096)
+    message = request(15, buf=1, buf2=2, off=0, off2=4096, rounds=3, words=8, slot=128, flag=64)
+    moves = request(11, buf=1, buf2=2, length=4096) + request(10, buf=1, buf2=2, length=4096) + request(12, buf=1, length=64)
+    write(out / "worker", "fill", alloc + fill + request(7, buf=1))
+    write(out / "worker", "moves", alloc + moves)
+    write(out / "worker", "messages", alloc + message + request(16, buf=1, rounds=4, words=8) + request(17, buf=1, rounds=4))
+    write(out / "worker", "host", alloc + request(13, buf=3, length=65536, fail=128) + request(14, buf=1, buf2=3, length=4096))
+    write(out / "worker", "export", alloc + request(3, buf=1, mode=2) + request(3, buf=2, mode=3) + request(4, buf=4, length=65536, mode=3, fail=128))
+    write(out / "worker", "peer", alloc + b"\x7f" + request(5, buf=0, fail=128) + request(8, buf=1, length=4096) + moves)
+    write(out / "worker", "slots", alloc + request(19, buf=1, rounds=3, words=8, slot=128, flag=64) +
+          request(18, buf=2, buf2=1, rounds=3, words=8, slot=128, flag=64))
+    write(out / "worker", "fails", b"".join(request(2, buf=i, length=1 << 20, mode=i % 2, fail=20 + i) for i in range(1, 12)))
+    speed = request(22) + request(23, buf=1, buf2=2, length=65536, rounds=2, words=2) + request(25, buf=1, length=65536, slot=128, rounds=9, words=2)
+    write(out / "worker", "speed", alloc + speed + request(26, buf=1, buf2=2, rounds=5) + request(24, buf=1, buf2=2) + request(27, buf=1))
 
 
 def changes(out):
@@ -175,7 +201,7 @@ def main():
     parser.add_argument("--program", required=True)
     parser.add_argument("--out", type=Path, default=HERE / "corpus")
     arguments = parser.parse_args()
-    for name in "record full merge host argv caches marker codec helper orders judge kept tree".split():
+    for name in "record full merge host argv caches marker codec helper orders worker judge kept tree".split():
         shutil.rmtree(arguments.out / name, ignore_errors=True)
     from_runs(os.path.abspath(arguments.program), arguments.out)
     by_hand(arguments.out)
