@@ -7,7 +7,7 @@
 /* What the transfers of one engine may take, all together, and the largest one of `sizes`: eight engines and two such over three
  * mappings both ways are then less than a quarter of a second for each round, on whatever link. On NVLink all of the memory fits. */
 #define BULK_NS (3 * P2S_MS)
-#define SIZES_NS (3 * P2S_MS) /* and as much again for the sizes below it */
+#define SIZES_NS (3 * P2S_MS) /* and as much again for all sizes below it */
 #define STALE_BYTES P2S_MIB
 #define ACQUIRE_BYTES (64 * P2S_KIB) /* one load after the other */
 #define SIZES_AREA (8 * P2S_KIB) /* room of one small transfer, guards included */
@@ -144,7 +144,7 @@ static int large_sizes(struct p2s_trial *t, enum p2s_engine by, uint64_t cap)
 	if (!p2s_step_transfer(t, by, 0, 128 * P2S_KIB, 4099, odd, 1) || !p2s_step_transfer(t, by, 0, P2S_MIB, 0, P2S_MIB, 1))
 		return 0;
 	most = p2s_trial_bytes(t, P2S_MIB, SIZES_NS, cap);
-	for (uint64_t bytes = 2 * P2S_MIB; bytes < most; bytes *= 2)
+	for (uint64_t bytes = 2 * P2S_MIB; bytes <= most / 2; bytes *= 2)
 		if (!p2s_step_transfer(t, by, 0, bytes, 0, bytes, 1))
 			return 0;
 	return most <= P2S_MIB || p2s_step_transfer(t, by, 0, most, 0, most, 1);
