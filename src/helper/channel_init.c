@@ -81,6 +81,22 @@ static int attribute(struct p2s_channel *c, p2s_cudevice dev, int32_t which)
 	return c->worker->cu.cuDeviceGetAttribute(&value, which, dev) == P2S_CU_SUCCESS ? value : 0;
 }
 
+/* Handles as file descriptors: 1, 0 not offered, -1 not known: what cannot be read is no refusal, which others would get, too. */
+static int32_t handles_as_fd(const struct p2s_channel *c)
+{
+	static const int32_t needed[] = {P2S_CU_ATTR_VMM, P2S_CU_ATTR_POSIX_FD};
+	int32_t all = 1;
+
+	for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+		int value = 0;
+
+		if (c->worker->cu.cuDeviceGetAttribute(&value, needed[i], c->dev) != P2S_CU_SUCCESS)
+			return -1;
+		all = all && value != 0;
+	}
+	return all;
+}
+
 static void describe(struct p2s_channel *c, struct p2s_op_device *d)
 {
 	const struct p2s_cuda *cu = &c->worker->cu;
@@ -96,7 +112,7 @@ static void describe(struct p2s_channel *c, struct p2s_op_device *d)
 	d->compute_mode = attribute(c, c->dev, P2S_CU_ATTR_COMPUTE_MODE);
 	d->integrated = attribute(c, c->dev, P2S_CU_ATTR_INTEGRATED);
 	d->gdr_capable = attribute(c, c->dev, P2S_CU_ATTR_RDMA_VMM);
-	d->cumem_fd = attribute(c, c->dev, P2S_CU_ATTR_VMM) != 0 && attribute(c, c->dev, P2S_CU_ATTR_POSIX_FD) != 0;
+	d->cumem_fd = handles_as_fd(c);
 	d->missing = cu->missing;
 	if (d->missing & P2S_FEATURE_CUMEM)
 		d->cumem_fd = 0;
@@ -115,7 +131,7 @@ static void describe(struct p2s_channel *c, struct p2s_op_device *d)
 	c->arch = 10 * d->cc_major + d->cc_minor;
 	c->sm_count = d->sm_count > 0 ? d->sm_count : 1;
 	c->gdr = d->gdr_capable;
-	c->cumem = d->cumem_fd;
+	c->cumem = d->cumem_fd > 0;
 	c->numa_node = -1;
 	if (cu->cuDeviceGetAttribute(&node, P2S_CU_ATTR_HOST_NUMA_ID, c->dev) == P2S_CU_SUCCESS)
 		c->numa_node = node;

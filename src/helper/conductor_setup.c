@@ -440,6 +440,8 @@ static void local_gpu(struct p2s_run *run, uint32_t g, uint64_t bytes)
 
 	if (d->info[P2S_CHAN_GPU].cumem_fd == 0 || (missing & P2S_FEATURE_CUMEM) != 0)
 		d->mapping_error[P2S_M_CUMEM] = 801; /* NOT_SUPPORTED */
+	else if (d->info[P2S_CHAN_GPU].cumem_fd < 0)
+		d->mapping_error[P2S_M_CUMEM] = 999; /* UNKNOWN */
 	else if (allocate(run, g, chan, P2S_B_CUMEM, P2S_ALLOC_CUMEM, bytes, &d->mapping_error[P2S_M_CUMEM]))
 		export_buffer(run, g, P2S_M_CUMEM, P2S_B_CUMEM);
 	if (allocate(run, g, chan, P2S_B_PLAIN, P2S_ALLOC_PLAIN, bytes, &d->mapping_error[P2S_M_IPC])) {

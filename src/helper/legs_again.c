@@ -43,6 +43,16 @@ void p2s_chan_release(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf)
 		p2s_chan_call(run, chan, &req, &answer);
 }
 
+/* As p2s_chan_release; memory that was not given back is not made anew by the next cycle. */
+static void give_back(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf)
+{
+	struct p2s_op_request req = {.op = P2S_OP_RELEASE, .buf = buf};
+	struct p2s_op_answer answer;
+
+	if (!atomic_load(&chan->dead) && p2s_chan_call(t->lane->run, chan, &req, &answer) != P2S_RC_OK)
+		p2s_trial_fail(t, chan, &answer);
+}
+
 /* Allocates at the owner and maps at the accessor. Returns 1, or 0 with the trial over. */
 static int make(struct p2s_trial *t, struct p2s_lane *lane, struct handle *h)
 {
@@ -91,9 +101,9 @@ int p2s_step_again(struct p2s_trial *t)
 				if (!p2s_step_transfer(t, engines[i], 0, MOVED, 0, MOVED, i == first))
 					break;
 		if (h.taken)
-			p2s_chan_release(lane.run, lane.acc, lane.win_acc);
+			give_back(t, lane.acc, lane.win_acc);
 		if (h.made)
-			p2s_chan_release(lane.run, lane.own, lane.win_own);
+			give_back(t, lane.own, lane.win_own);
 	}
 	t->lane = whole;
 	return !t->over;

@@ -37,10 +37,12 @@ static uint64_t run_write(struct sim_stream *s, struct sim_job *job)
 P2S_EXPORT CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags)
 {
 	struct sim_context *ctx;
-	CUresult rc = sim_current(&ctx);
 	struct write_job model, *j;
 	struct sim_stream *s;
+	CUresult rc;
 
+	SIM_ENTER();
+	rc = sim_current(&ctx);
 	if (rc)
 		return rc;
 	if (stream)

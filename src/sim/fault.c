@@ -76,6 +76,16 @@ int sim_fault_peek(const struct sim_host *h, const struct sim_transfer *t)
 	return SIM_NONE;
 }
 
+int sim_fault_by_load(const struct sim_host *h, const struct sim_transfer *t)
+{
+	int i;
+
+	for (i = 0; i < h->config.fault_count; i++)
+		if (h->config.faults[i].min_active && matches(&h->config.faults[i], t))
+			return 1;
+	return 0;
+}
+
 int sim_hit_at(const struct sim_hit *hit, uint64_t offset)
 {
 	const struct sim_fault *f = hit->fault;

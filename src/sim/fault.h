@@ -26,6 +26,8 @@ struct sim_hit {
 struct sim_hit sim_fault_find(struct sim_host *h, const struct sim_transfer *t);
 /* The effect without counting; SIM_NONE. */
 int sim_fault_peek(const struct sim_host *h, const struct sim_transfer *t);
+/* 1 if a plan for it waits for others to be active (min_active): it may hit a little later, too. */
+int sim_fault_by_load(const struct sim_host *h, const struct sim_transfer *t);
 /* 1 if the byte at this offset of the owner's allocation is hit. Whole units are hit or spared. */
 int sim_hit_at(const struct sim_hit *hit, uint64_t offset);
 /* 1 if every byte between from and to of the fault is hit, so that ranges can be handled whole. */

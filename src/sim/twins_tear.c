@@ -19,6 +19,15 @@ static struct sim_hit find(const struct sim_view *v, uint32_t op, uint64_t at, u
 	return sim_view_remote(v) ? sim_fault_find(v->host, &t) : (struct sim_hit){ NULL, 0, 8 };
 }
 
+/* Once more where a plan waits for others to be active: they come and go while these words are stored and looked at. */
+static void find_again(const struct sim_view *v, uint32_t op, uint64_t bytes, struct sim_hit *hit)
+{
+	struct sim_transfer t = sim_view_transfer(v, op, 0, bytes);
+
+	if (!hit->fault && sim_view_remote(v) && sim_fault_by_load(v->host, &t))
+		*hit = sim_fault_find(v->host, &t);
+}
+
 static void tear_writer(struct sim_role *r)
 {
 	const uint64_t *a = r->kernel->args;
@@ -35,6 +44,7 @@ static void tear_writer(struct sim_role *r)
 	for (i = 0; i < a[ARG_ITERS] && !sim_role_aborted(r); i++) {
 		uint32_t looks = i < MEET_TURNS ? sim_role_await(r, i) : 0;
 
+		find_again(v, SIM_OP_SM_STORE, a[ARG_WORDS] * 8, &data);
 		for (j = 0; j < a[ARG_WORDS]; j += n) {
 			for (n = 0; n < RUN && j + n < a[ARG_WORDS]; n++)
 				words[n] = p2s_word(i % 2 ? a[ARG_SEED_B] : a[ARG_SEED_A], j + n);
@@ -83,6 +93,7 @@ static void tear_reader(struct sim_role *r)
 	sim_role_looks(r, 1);
 	for (;;) {
 		sim_ring_pump(v->host, v->owner);
+		find_again(v, SIM_OP_SM_LOAD, a[ARG_WORDS] * 8, &data);
 		tear_pass(r, &data);
 		r->result.rounds_done++;
 		r->result.flag_found = sim_view_word(v, &mark, a[ARG_WORDS] * 8);
