@@ -1,5 +1,6 @@
-/* Everything that can become of a folder of records: bits that flip, files that are cut, other things under their names, records of
- * other programs, other people's folders, clocks that are wrong. What is there is the old answer, or none; never another one. */
+/* Everything that can become of a folder of records: bits that flip, files that are cut, other things under their names,
+ * records of other programs, other people's folders, clocks that are wrong. What is there is the old answer, or none; never
+ * another one. */
 #define _GNU_SOURCE
 #include "kept.h"
 
@@ -203,8 +204,8 @@ static void other_things_under_its_names(void **state)
 	tmp_write(k->base, "copy", text);
 	snprintf(copy, sizeof copy, "%s/copy", k->base);
 	for (int thing = 0; thing <= HARD_LINK; thing++) {
-		static const char *const names[] = {"1.json", "lock",   "simulated-marker", "1-0123456789abcdef.full", "tmp-simulated-marker",
-												  "2.json", "marker", "soak-marker"};
+		static const char *const names[] = {
+			"1.json", "lock", "simulated-marker", "1-0123456789abcdef.full", "tmp-simulated-marker", "2.json", "marker", "soak-marker"};
 
 		for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
 			int runs = kept_runs(k);

@@ -300,8 +300,8 @@ static int has_generation(int n)
 	return access(path, F_OK) == 0;
 }
 
-/* The other way round: the kept answer allows, the machine went bad since, and whoever finds that out is killed. From the moment at
- * which the new record has its name nobody is allowed anything, though the old one may lie beside it still. */
+/* The other way round: the kept answer allows, the machine went bad since, and whoever finds that out is killed. From the
+ * moment at which the new record has its name nobody is allowed anything, though the old one may lie beside it still. */
 static void killed_while_taking_a_permission_back(void **state)
 {
 	static const enum failing_mode how[] = {FAILING_DIE, FAILING_AFTER};
@@ -348,8 +348,8 @@ static void killed_while_taking_a_permission_back(void **state)
 	assert_true(old > 10 && new > 4 && beside > 0);
 }
 
-/* An older record that allows lies beside the one that counts, as a kill leaves it. Reading the newer one fails at every place: it is
- * never the older one that answers. */
+/* An older record that allows lies beside the one that counts, as a kill leaves it. Reading the newer one fails at every
+ * place: it is never the older one that answers. */
 static void nothing_older_answers(void **state)
 {
 	static const int kinds[] = {

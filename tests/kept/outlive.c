@@ -39,6 +39,29 @@ static void vetoed(struct answer a, int32_t verdict, int32_t kept)
 	assert_int_equal(a.json_ok, 1);
 }
 
+/* What the answer for all GPUs says of a group of two. says: its JSON has this text, NULL any. */
+static int32_t group_allows(const struct kept *k, int32_t a, int32_t b, const char *says)
+{
+	const int32_t gpus[] = {a, b};
+	struct p2psafe_options o;
+	p2psafe_context *ctx;
+	p2psafe_report *report;
+	int32_t allowed;
+	char *json;
+
+	kept_options(k, &o);
+	assert_int_equal(p2psafe_context_new(&ctx, NULL, NULL, NULL), 0);
+	assert_int_equal(p2psafe_decide(ctx, &o, &report, NULL), 0);
+	allowed = p2psafe_report_group_allows(report, gpus, 2, P2PSAFE_CONSUMER_NCCL_P2P);
+	assert_int_equal(p2psafe_report_json(report, &json, NULL), 0);
+	if (says != NULL)
+		assert_non_null(strstr(json, says));
+	p2psafe_string_free(json);
+	p2psafe_report_free(report);
+	p2psafe_context_free(ctx);
+	return allowed;
+}
+
 /* A failure of a quick test is not forgotten because a standard one is wanted. */
 static void of_a_lower_level(void **state)
 {
@@ -50,6 +73,7 @@ static void of_a_lower_level(void **state)
 	vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1); /* it tested, and that was the first pass */
 	assert_int_equal(kept_runs(k), 2);
 	vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
+	assert_int_equal(group_allows(k, 0, 1, "a failure is kept, 1 of 3 passing tests since; "), 0);
 	assert_int_equal(kept_runs(k), 2);
 	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 1); /* of a lower level: counts for nothing */
 	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
@@ -100,24 +124,6 @@ static void of_other_gpus(void **state)
 	assert_int_equal(decide(k, "0,1").allowed, 1);
 }
 
-/* What the answer for all GPUs says of a group of two. */
-static int32_t group_allows(const struct kept *k, int32_t a, int32_t b)
-{
-	const int32_t gpus[] = {a, b};
-	struct p2psafe_options o;
-	p2psafe_context *ctx;
-	p2psafe_report *report;
-	int32_t allowed;
-
-	kept_options(k, &o);
-	assert_int_equal(p2psafe_context_new(&ctx, NULL, NULL, NULL), 0);
-	assert_int_equal(p2psafe_decide(ctx, &o, &report, NULL), 0);
-	allowed = p2psafe_report_group_allows(report, gpus, 2, P2PSAFE_CONSUMER_NCCL_P2P);
-	p2psafe_report_free(report);
-	p2psafe_context_free(ctx);
-	return allowed;
-}
-
 /* A second pair that fails does not take the place of the first. */
 static void beside_another(void **state)
 {
@@ -127,9 +133,9 @@ static void beside_another(void **state)
 	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
 	kept_script(k, "bad 1 2");
 	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
-	assert_int_equal(group_allows(k, 0, 1), 0);
-	assert_int_equal(group_allows(k, 1, 2), 0);
-	assert_int_equal(group_allows(k, 0, 2), 1);
+	assert_int_equal(group_allows(k, 0, 1, NULL), 0);
+	assert_int_equal(group_allows(k, 1, 2, NULL), 0);
+	assert_int_equal(group_allows(k, 0, 2, NULL), 1);
 	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
 	vetoed(decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
 	assert_int_equal(decide(k, "0,2").allowed, 1);
@@ -249,9 +255,15 @@ static void a_stopped_tester_over_a_lower_level(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(of_a_lower_level), T(of_fewer_gpus), T(of_other_gpus),        T(beside_another),
-	                                   T(a_hang),           T(another_card),  T(many_ranks_test_once), T(a_stopped_tester_over_a_lower_level)};
+	const struct CMUnitTest tests[] = {T(of_a_lower_level),
+	                                   T(of_fewer_gpus),
+	                                   T(of_other_gpus),
+	                                   T(beside_another),
+	                                   T(a_hang),
+	                                   T(another_card),
+	                                   T(many_ranks_test_once),
+	                                   T(a_stopped_tester_over_a_lower_level)};
 
-	shared = mmap(NULL, sizeof *shared * 16, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof *shared * RANKS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,7 +144,8 @@ static void there_and_back(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(pair_by_pair), cmocka_unit_test(passes), cmocka_unit_test(there_and_back)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(pair_by_pair), cmocka_unit_test(passes),
+	                                   cmocka_unit_test(there_and_back)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

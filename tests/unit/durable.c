@@ -1,7 +1,7 @@
-/* What a power loss leaves. A disk is played on which nothing is safe before it was synced: the content of a file from its own sync
- * on, a name from the sync of its folder on. After each step of a write the power goes, and the disk keeps as much or as little of
- * what was not synced as it likes. What is found then is the old answer, the new one, or none; and the marker is there before anything
- * risky may start. */
+/* What a power loss leaves. A disk is played on which nothing is safe before it was synced: the content of a file from its
+ * own sync on, a name from the sync of its folder on. After each step of a write the power goes, and the disk keeps as much
+ * or as little of what was not synced as it likes. What is found then is the old answer, the new one, or none; and the marker
+ * is there before anything risky may start. */
 #define _GNU_SOURCE
 #include "unit.h"
 

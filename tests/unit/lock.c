@@ -187,7 +187,8 @@ static void odd_things_under_its_name(void **state)
 	}
 }
 
-/* What a holder says in another boot, far in the future or past, or in words that are none, binds nobody longer than its patience. */
+/* What a holder says in another boot, far in the future or past, or in words that are none, binds nobody longer than its
+ * patience. */
 static void what_the_file_says_is_not_believed_for_long(void **state)
 {
 	static const char *const texts[] = {"p2psafe-lock 1 1 1 boot\n", "p2psafe-lock 1 1 18446744073709551615 boot\n",

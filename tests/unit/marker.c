@@ -181,8 +181,8 @@ static void a_boot_without_a_name(void **state)
 	}
 }
 
-/* Somebody clears the folder, or puts another file there, while the test goes on: before the next step the marker is back, and at
- * the end nothing goes that is not ours. */
+/* Somebody clears the folder, or puts another file there, while the test goes on: before the next step the marker is back,
+ * and at the end nothing goes that is not ours. */
 static void taken_away(void **state)
 {
 	struct place *p = *state;

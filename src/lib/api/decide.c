@@ -178,9 +178,10 @@ static int32_t write_new(struct testing *t, struct p2s_record *now, uint64_t nex
 	return result;
 }
 
-/* Publishes the model if the old record may be replaced: under the lock as the generation that came next when it was taken, for somebody
- * who gave up waiting may have spoken for all meanwhile. for_all: others of this start must find our answer, so what does not answer
- * this request never stays. Returns 1 if what is kept afterwards says something else, which counts for all. */
+/* Publishes the model if the old record may be replaced: under the lock as the generation that came next when it was taken,
+ * for somebody who gave up waiting may have spoken for all meanwhile. for_all: others of this start must find our answer, so
+ * what does not answer this request never stays. Returns 1 if what is kept afterwards says something else, which counts for
+ * all. */
 static int32_t publish(struct testing *t, int32_t for_all)
 {
 	enum p2s_policy policy = P2S_POLICY_REPLACE;

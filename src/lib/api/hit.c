@@ -12,6 +12,7 @@
 #include "api/answer.h"
 #include "choose/choose.h"
 #include "emit/emit.h"
+#include "kept/carry.h"
 #include "kept/key.h"
 #include "kept/policy.h"
 #include "kept/store.h"
@@ -86,8 +87,8 @@ static int32_t at(const struct lazy *l, const char *address)
 	return -1;
 }
 
-/* Does every pair say what the decision said of it? A record may hold a failure of an earlier run that is not among these legs, and
- * groups of GPUs are chosen pair by pair. */
+/* Does every pair say what the decision said of it? A record may hold a failure of an earlier run that is not among these
+ * legs, and groups of GPUs are chosen pair by pair. */
 static int32_t says_the_same(const struct lazy *l, const struct p2s_model *m)
 {
 	int32_t map[P2S_MAX_GPUS];
@@ -285,7 +286,15 @@ static int32_t use(struct p2s_session *s, const struct p2s_record *r, const char
 	rc = p2s_answer_group(s, m, 0, &group);
 	if (rc == 0 && group == P2S_GROUP_TESTABLE && p2s_key_matches(r, m, &s->host, &s->request, why, cap)) {
 		if (any_age || s->request.flags & P2PSAFE_FLAG_NO_RETRY || !p2s_policy_retry(r, (int64_t)time(NULL))) {
-			snprintf(m->kept_reason, sizeof m->kept_reason, "%.180s%s" NOT_RECHECKED, why, why[0] != '\0' ? "; " : "");
+			char passes[64] = "";
+
+			if (r->passes >= P2S_CARRY_PASSES)
+				snprintf(passes, sizeof passes, "a hang is kept for this boot; ");
+			else if (r->passes > 0)
+				snprintf(passes, sizeof passes, "a failure is kept, %d of %d passing tests since; ", (int)r->passes,
+						 P2S_CARRY_PASSES);
+			snprintf(m->kept_reason, sizeof m->kept_reason, "%s%.120s%s" NOT_RECHECKED, passes, why,
+					 why[0] != '\0' ? "; " : "");
 			*hit = 1;
 			return fill(s, r, dir, path, report);
 		}

@@ -65,7 +65,8 @@ static enum p2s_marker_state judge(const char *text, uint64_t key, const char *b
 	return *count >= 2 ? P2S_MARKER_TWO : P2S_MARKER_ONE;
 }
 
-static enum p2s_marker_state read_one(int dir, const char *name, uint64_t key, const char *boot_id, int32_t *count, char *what, size_t cap)
+static enum p2s_marker_state read_one(int dir, const char *name, uint64_t key, const char *boot_id, int32_t *count, char *what,
+                                      size_t cap)
 {
 	enum p2s_marker_state state;
 	const char *why;
@@ -120,8 +121,8 @@ static enum p2s_marker_state look_at_others(struct p2s_marker *m, enum p2s_marke
 	return state;
 }
 
-enum p2s_marker_state p2s_marker_look_as(struct p2s_marker *m, enum p2s_marker_kind kind, int dir, uint64_t key, const char *boot_id,
-                                         char *what, size_t cap)
+enum p2s_marker_state p2s_marker_look_as(struct p2s_marker *m, enum p2s_marker_kind kind, int dir, uint64_t key,
+                                         const char *boot_id, char *what, size_t cap)
 {
 	enum p2s_marker_state state;
 

@@ -36,8 +36,8 @@ enum p2s_marker_state {
 
 /* Looks for markers that concern a run of that kind. what (cap bytes): the step that the worst one names. dir -1: NONE. Of kind
  * RUN the caller holds the lock. */
-enum p2s_marker_state p2s_marker_look_as(struct p2s_marker *m, enum p2s_marker_kind kind, int dir, uint64_t key, const char *boot_id,
-                                         char *what, size_t cap);
+enum p2s_marker_state p2s_marker_look_as(struct p2s_marker *m, enum p2s_marker_kind kind, int dir, uint64_t key,
+                                         const char *boot_id, char *what, size_t cap);
 /* The same for a run under the lock. */
 enum p2s_marker_state p2s_marker_look(struct p2s_marker *m, int dir, uint64_t key, const char *boot_id, char *what, size_t cap);
 /* What the markers in a folder say that belongs to somebody else, such as root's: nothing of it can be taken over. Those of runs
