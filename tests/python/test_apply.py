@@ -17,6 +17,7 @@ from p2psafe._report import Setting, Word
 sys.path.insert(0, str(common.HOSTS.parent / "tools"))
 import namespace  # noqa: E402
 
+REPORTS = {}
 SIMULATED_CUDA = Path(LIBRARY).parent.parent / "libexec" / "p2psafe" / "sim" / "libcuda.so.1"
 
 
@@ -120,16 +121,22 @@ class Apply(LibraryTest):
         self.assertEqual(applied.skipped, tuple(permits))
 
 
+    def report_of(self, host):
+        """Each host is decided once for all of these; a report never changes."""
+        if host not in REPORTS:
+            REPORTS[host] = self.decide(host)
+        return REPORTS[host]
+
     def test_caches_are_written_when_asked_for(self):
         home = self.folder / "home"
         home.mkdir()
         os.environ["CUDA_VISIBLE_DEVICES"] = "4,6"
         for name in ("XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "SGLANG_CACHE_DIR"):
             os.environ.pop(name, None)
-        applied, _ = apply_quietly(self.decide(BROKEN))
+        applied, _ = apply_quietly(self.report_of(BROKEN))
         self.assertEqual((applied.caches, list(home.iterdir())), ((), []))
         for state in ("written", "same"):
-            applied, texts = apply_quietly(self.decide(BROKEN), write_caches=True, home=home)
+            applied, texts = apply_quietly(self.report_of(BROKEN), write_caches=True, home=home)
             self.assertEqual([(c.framework, c.state) for c in applied.caches], [("vllm", state), ("sglang", state)])
             self.assertEqual([text for text in texts if "hear" in text], [])
         for name, checker in BOTH.items():
@@ -137,7 +144,7 @@ class Apply(LibraryTest):
                 environ = {"HOME": str(home), "CUDA_VISIBLE_DEVICES": "4,6"}
                 self.assertFalse(checker(environ, 2).may_use_custom_all_reduce(rank, 2), name)
         # what was vetoed and no longer is
-        applied, _ = apply_quietly(self.decide(HEALTHY), write_caches=True, home=home)
+        applied, _ = apply_quietly(self.report_of(HEALTHY), write_caches=True, home=home)
         self.assertEqual({c.state for c in applied.caches}, {"removed"})
         self.assertEqual([path for path in home.rglob("*") if path.is_file()], [])
 
@@ -149,7 +156,7 @@ class Apply(LibraryTest):
         os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
         os.environ.pop("VLLM_CACHE_ROOT", None)
         os.environ.pop("XDG_CACHE_HOME", None)
-        applied, texts = apply_quietly(self.decide(BROKEN), write_caches=True, home=self.folder)
+        applied, texts = apply_quietly(self.report_of(BROKEN), write_caches=True, home=self.folder)
         self.assertEqual([c.state for c in applied.caches], ["foreign", "written"])
         self.assertTrue(any("vllm does not hear the answer" in t and str(path) in t for t in texts), texts)
         self.assertEqual(path.read_text(encoding="utf-8"), text)
@@ -167,14 +174,14 @@ class Apply(LibraryTest):
         self.assertEqual((applied.caches, applied.set["NCCL_P2P_DISABLE"]), ((), "1"))
         self.assertTrue(any("caches of frameworks are not written" in text for text in texts), texts)
         # a simulated answer never goes to a home that nobody named
-        applied, texts = apply_quietly(self.decide(BROKEN), write_caches=True)
+        applied, texts = apply_quietly(self.report_of(BROKEN), write_caches=True)
         self.assertEqual(applied.caches, ())
         self.assertTrue(any("caches of frameworks are not written" in text for text in texts), texts)
 
     def test_caches_are_for_this_process(self):
         for wrong in ({"environ": {}, "write_caches": True}, {"home": self.folder}):
             with self.assertRaises(ValueError):
-                p2psafe.apply(self.decide(BROKEN), **wrong)
+                p2psafe.apply(self.report_of(BROKEN), **wrong)
 
     def test_what_the_user_took_away_stays(self):
         far = self.cache()
