@@ -190,6 +190,24 @@ static int all_signals_ignored(void)
 	return 0;
 }
 
+static void reap_all(int number)
+{
+	int kept = errno;
+
+	(void)number;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		continue;
+	errno = kept;
+}
+
+/* Whoever ends is reaped by the caller before the library can look. */
+static int children_taken_away(void)
+{
+	struct sigaction action = {.sa_handler = reap_all, .sa_flags = SA_RESTART};
+
+	return sigaction(SIGCHLD, &action, NULL) == 0 ? 0 : SKIP;
+}
+
 static int no_environment(void)
 {
 	return clearenv() == 0 ? 0 : SKIP;
@@ -220,6 +238,30 @@ static int own_mounts(void)
 static int hide(const char *path)
 {
 	return mount("tmpfs", path, "tmpfs", MS_RDONLY, "mode=000") == 0 ? 0 : SKIP;
+}
+
+/* Goes on in a child that is the first of its own: orphans come to it, and its number is 1. */
+static int first_process(void)
+{
+	int status = 0;
+	pid_t pid;
+
+	if (own_mounts() != 0 || unshare(CLONE_NEWPID) != 0)
+		return SKIP;
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		return getpid() == 1 && mount("proc", "/proc", "proc", 0, NULL) == 0 ? 0 : SKIP;
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return SKIP;
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : OUTCOMES);
+}
+
+static int first_process_and_heir(void)
+{
+	kill_at_start = 1;
+	return first_process();
 }
 
 static int no_proc(void)
@@ -393,9 +435,12 @@ static const struct surroundings all[] = {
 	{"no more processes", no_more_processes, DENIED, DENIED},
 	{"all signals blocked", all_signals_blocked, ALLOWED, ALLOWED},
 	{"all signals ignored", all_signals_ignored, ALLOWED, ALLOWED},
+	{"children taken away", children_taken_away, ALLOWED, ALLOWED},
 	{"no environment", no_environment, ALLOWED, ALLOWED},
 	{"a mask that allows nothing", mask_that_allows_nothing, ALLOWED, ALLOWED},
 	{"a helper that is killed, and its orphans come to us", heir_of_orphans, DENIED, DENIED},
+	{"the first process of a container", first_process, ALLOWED, ALLOWED},
+	{"the first process of a container, and the helper is killed", first_process_and_heir, DENIED, DENIED},
 	{"no /proc", no_proc, DENIED, ALLOWED},
 	{"no /sys", no_sys, ALLOWED, ALLOWED},
 	{"no /tmp, /var/tmp, /dev/shm, /run", no_tmp, ALLOWED, ALLOWED},
