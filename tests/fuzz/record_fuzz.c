@@ -3,6 +3,7 @@
  * same when it is written and read again. */
 #include <inttypes.h>
 
+#include "core/names.h"
 #include "fuzz.h"
 #include "kept/record.h"
 
@@ -33,6 +34,27 @@ static void check(const struct p2s_record *r)
 	}
 	if (p2s_record_worst(r) == P2PSAFE_VERDICT_OK)
 		FUZZ_ASSERT(all_ok && pairs > 0);
+}
+
+/* No verdict is OK but by the letter O, where the record has a letter for each pair (not runs of them). */
+static void check_letters(const struct p2s_record *r, const char *text, size_t len)
+{
+	json_t *top = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	size_t n = r->gpu_count;
+
+	for (int32_t c = 0; c < P2S_CONSUMERS; c++) {
+		const char *which = c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c);
+		const json_t *rows = json_object_get(json_object_get(top, "verdicts"), which);
+
+		for (size_t a = 0; a < n && json_array_size(rows) == n; a++) {
+			const char *row = json_string_value(json_array_get(rows, a));
+
+			for (size_t b = 0; b < n && row != NULL && strlen(row) == n && strpbrk(row, "=,*") == NULL; b++)
+				if (a != b && r->verdict[(a * n + b) * P2S_CONSUMERS + (size_t)c] == P2PSAFE_VERDICT_OK)
+					FUZZ_ASSERT(row[b] == 'O');
+		}
+	}
+	json_decref(top);
 }
 
 /* The diagonal has no meaning and no letter of its own. */
@@ -83,6 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	}
 	if (p2s_record_parse(&r, text, len)) {
 		check(&r);
+		check_letters(&r, text, len);
 		check_again(&r);
 	}
 	p2s_record_free(&r);

@@ -71,6 +71,8 @@ def from_runs(program, out):
         write(out / "full", host, "\n".join([compact(head)] + full[1:]))
         write(out / "merge", host, reports[-1])
     single = {"schema": 1, "gpus": [], "pairs": [], "decision": {"exit_code": 0, "consumers": {}, "gpus": []}}
+    write(out / "merge", "says-no", reports[0].replace('"allowed":true', '"allowed":false'))  # though its legs prove it
+    write(out / "merge", "says-no-in-part", reports[0].replace('"allowed":true', '"allowed":false', 1))
     write(out / "merge", "two", reports[0] + "\0" + compact(single))
     write(out / "merge", "one-gpu", compact(single))
 
