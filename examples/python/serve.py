@@ -10,6 +10,10 @@ import sys
 
 import p2psafe
 
+# What the worker, vLLM, must be told where no variable carries a veto. Other programs have other arguments, which are in
+# Applied.unenforced as well.
+OWN_ARGUMENTS = {"--disable-custom-all-reduce": "", "--compilation-config.pass_config.fuse_allreduce_rms": "false"}
+
 
 def main():
     parser = argparse.ArgumentParser()
@@ -20,13 +24,16 @@ def main():
     # Puts the vetoes into os.environ, for this process and all that it starts. Never raises for a bad machine; where no report
     # can be made everything is vetoed.
     applied = p2psafe.apply(host_dir=options.host)
+    needed = {} if applied.report is not None else dict(OWN_ARGUMENTS)
     for setting in applied.unenforced:
-        print("to be done by hand: %s" % (setting.why or setting.name), file=sys.stderr)
+        if setting.kind == "argument" and setting.name in OWN_ARGUMENTS:
+            needed[setting.name] = setting.value
+        else:
+            print("to be done by hand: %s" % (setting.why or setting.name), file=sys.stderr)
 
     # From here on: import torch, vllm, ...
     worker = list(options.worker)
-    if applied.report is None or not applied.report.allows("custom_all_reduce"):
-        worker.append("--disable-custom-all-reduce")
+    worker += ["%s=%s" % item if item[1] else item[0] for item in needed.items()]
     os.execvp(worker[0], worker)
 
 

@@ -96,9 +96,11 @@ class Python(Example):
         self.assertIn("\n[]\n", "\n" + out)
         self.assertNotIn("NCCL_P2P_DISABLE", assignments(out))
         out = self.serve(BROKEN)
-        self.assertIn("['--disable-custom-all-reduce']", out)
+        self.assertIn("['--disable-custom-all-reduce']", out)  # not Hopper: nothing is fused
         self.assertEqual(assignments(out)["NCCL_P2P_DISABLE"], "1")
         self.assertNotIn("GGML_CUDA_P2P", assignments(out))
+        out = self.serve(HOSTS / "no-driver")
+        self.assertIn("['--disable-custom-all-reduce', '--compilation-config.pass_config.fuse_allreduce_rms=false']", out)
 
     def test_the_recipe_for_sitecustomize(self):
         recipe = re.search(r"```python\n(.*?)```", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.DOTALL).group(1)

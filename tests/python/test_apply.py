@@ -76,6 +76,7 @@ class Apply(LibraryTest):
             self.assertEqual(environ["NCCL_P2P_DISABLE"], "1")
             self.assertNotIn("GGML_CUDA_P2P", environ)
             self.assertTrue(any("no report" in text for text in texts), texts)
+            self.assertIn("--disable-custom-all-reduce", [setting.name for setting in applied.unenforced])
 
     def test_no_library_means_the_full_veto(self):
         environ = {"GGML_CUDA_P2P": "1"}
@@ -85,7 +86,14 @@ class Apply(LibraryTest):
         self.assertTrue(any("no report" in text for text in texts), texts)
 
     def test_own_full_veto_equals_the_librarys(self):
-        self.assertEqual(_apply._full_veto(LIBRARY), _apply.FULL_VETO)
+        variables, unenforced = _apply._full_veto(LIBRARY)
+        self.assertEqual(variables, _apply.FULL_VETO)
+        told = {setting.name: setting for setting in unenforced}
+        self.assertEqual(told["--disable-custom-all-reduce"].kind, "argument")
+        self.assertEqual(told["--disable-custom-all-reduce"].kind.value, p2psafe.SETTING_ARGUMENT)
+        self.assertEqual(told["--disable-custom-all-reduce"].consumer.value, p2psafe.CONSUMER_CUSTOM_ALL_REDUCE)
+        self.assertEqual(told["--compilation-config.pass_config.fuse_allreduce_rms"].value, "false")
+        self.assertEqual({setting.kind for setting in unenforced}, {"argument", "yaml", "advice"})
         self.assertIn("NCCL_P2P_DISABLE", _apply.FULL_VETO)
 
     def test_the_decision_asks_for_a_marker_and_the_environment(self):

@@ -5,7 +5,7 @@
     p2psafe.apply()                      # before torch, vLLM or anything else that loads CUDA or NCCL
     report = p2psafe.decide()            # the kept record, or one test
     if not report.allows("custom_all_reduce"):
-        arguments.append("--disable-custom-all-reduce")
+        arguments.append("--disable-custom-all-reduce")  # Applied.unenforced lists all that no variable carries
 
 Zero never means safe: whatever was not proven is not allowed. A bad machine is a report, not an exception;
 P2PSafeError means that no report could be made.

@@ -8,11 +8,12 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Dict, Iterable, List, MutableMapping, Optional, Tuple
 
+from . import constants
 from ._caches import Cache, write_caches as write_cache_files
 from ._context import Context, LogCallback, Options, make_options
 from ._errors import LibraryError, P2PSafeError, TooLateError
 from ._library import PathLike, load
-from ._report import Report, Setting, env_text
+from ._report import Report, Setting, Word, env_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -112,27 +113,40 @@ def _is_stricter(name: str, user: Optional[str], ours: str) -> bool:
     return False
 
 
-def _full_veto(library: Optional[PathLike]) -> Dict[str, Optional[str]]:
-    """The library's own full veto; ours if it cannot be asked."""
+def _full_veto(library: Optional[PathLike]) -> Tuple[Dict[str, Optional[str]], Tuple[Setting, ...]]:
+    """The library's own full veto, and what of it no variable carries; ours if it cannot be asked."""
     try:
-        return parse_env_json(env_text(load(library), None, "json"))
+        settings = _parse_settings(env_text(load(library), None, "json"))
     except (LibraryError, P2PSafeError, ValueError, KeyError, TypeError):
-        return dict(FULL_VETO)
+        return dict(FULL_VETO), ()
+    usable = [setting for setting in settings if _is_variable(setting)]
+    if not usable:
+        return dict(FULL_VETO), ()
+    return _variables(usable), tuple(setting for setting in settings if setting not in usable)
 
 
-def parse_env_json(text: str) -> Dict[str, Optional[str]]:
-    """Variables of the json format, which lists settings: name -> value, None to remove it."""
-    variables: Dict[str, Optional[str]] = {}
-    for setting in json.loads(text):
-        if not setting["applied"]:
-            continue
-        if setting["kind"] == "unset":
-            variables[setting["name"]] = None
-        elif setting["kind"] == "env":
-            variables[setting["name"]] = setting["value"]
-    if not variables:
-        raise ValueError("the full veto is empty")
-    return variables
+def _word(group: str, name: str) -> Word:
+    return Word(name, getattr(constants, "%s_%s" % (group, name.upper()), 0))
+
+
+def _parse_settings(text: str) -> List[Setting]:
+    """Settings of the json format."""
+    return [
+        Setting(
+            consumer=_word("CONSUMER", entry["consumer"]),
+            kind=_word("SETTING", entry["kind"]),
+            name=entry["name"],
+            value=entry["value"] or "",
+            applied=entry["applied"],
+            why=entry["why"] or "",
+            scope=_word("SCOPE", entry.get("scope") or "unknown"),
+        )
+        for entry in json.loads(text)
+    ]
+
+
+def _is_variable(setting: Setting) -> bool:
+    return setting.applied and setting.kind in ("env", "unset")
 
 
 def _write_caches(report: Optional[Report], library: Optional[PathLike], home: Optional[PathLike]) -> Tuple[Cache, ...]:
@@ -200,11 +214,11 @@ def apply(
     if report is not None:
         settings = report.settings
         skipped = tuple(s for s in settings if s.gives_permission)
-        usable = [s for s in settings if s not in skipped and s.applied and s.kind in ("env", "unset")]
+        usable = [s for s in settings if s not in skipped and _is_variable(s)]
         unenforced = tuple(s for s in settings if s not in skipped and s not in usable)
         variables = _variables(usable)
     else:
-        variables = _full_veto(library)
+        variables, unenforced = _full_veto(library)
 
     variables = {name: value for name, value in variables.items() if not _is_stricter(name, target.get(name), value or "")}
     for name, value in variables.items():
