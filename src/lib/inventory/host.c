@@ -20,6 +20,9 @@ static const char *const cmdline_words[] = {"iommu=",       "iommu.",     "intel
                                             "mem_encrypt=", "pci=",       "pcie_acs_override=", "nvidia.", "vfio",
                                             "swiotlb=",     "kvm_amd.",   "mce="};
 
+/* And one that changes neither, but names a folder of somebody's. */
+static const char left_out[] = "nvidia.NVreg_TemporaryFilePath=";
+
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
 static void read_cmdline(const struct p2s_fsroot *root, struct p2s_host *host)
@@ -34,7 +37,8 @@ static void read_cmdline(const struct p2s_fsroot *root, struct p2s_host *host)
 		size_t n = strlen(word);
 
 		for (size_t i = 0; i < COUNT(cmdline_words); i++) {
-			if (strncmp(word, cmdline_words[i], strlen(cmdline_words[i])) != 0)
+			if (strncmp(word, cmdline_words[i], strlen(cmdline_words[i])) != 0 ||
+			    strncmp(word, left_out, sizeof left_out - 1) == 0)
 				continue;
 			if (used + n + 2 <= sizeof host->cmdline) {
 				if (used > 0)
