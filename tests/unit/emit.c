@@ -103,6 +103,29 @@ static void a_veto_never_permits(void **state)
 	p2s_model_free(&m);
 }
 
+/* What a PCIe machine lacks, atomics of peers, takes nothing from programs that do without. */
+static void no_atomics(void **state)
+{
+	static const char *const kept[] = {"NCCL_P2P_DISABLE", "NVSHMEM_DISABLE_P2P", "--disable-custom-all-reduce", "expert-parallel",
+									   "GGML_CUDA_P2P", "ucx-cuda-ipc"};
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+	for (size_t i = 0; i < m.pair_count; i++)
+		unit_leg(&m, m.pairs[i].src, m.pairs[i].dst, P2PSAFE_LEG_ATOMICS, P2PSAFE_MAPPING_CUMEM)->verdict =
+			P2PSAFE_VERDICT_UNSUPPORTED;
+	assert_int_equal(p2s_rules_judge(&m, NULL), 1);
+	assert_int_equal(p2s_choose(&m), 1);
+	assert_int_equal(p2s_emit_settings(&m, 0), 1);
+	assert_int_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].allowed, 1);
+	assert_int_equal(m.consumers[P2PSAFE_CONSUMER_SYMMETRIC_MEMORY].allowed, 0);
+	assert_non_null(setting(&m, "NCCL_WIN_ENABLE"));
+	for (size_t i = 0; i < COUNT(kept); i++)
+		assert_null(setting(&m, kept[i]));
+	p2s_model_free(&m);
+}
+
 /* Frameworks fuse all-reduces by themselves on sm_90 and sm_100: there, and where the kind is not known, one more argument. */
 static void fused_all_reduces(void **state)
 {
@@ -580,6 +603,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_emitted_where_everything_is_proven),
 									   cmocka_unit_test(torn_lines_cost_one_protocol),
 									   cmocka_unit_test(a_veto_never_permits),
+									   cmocka_unit_test(no_atomics),
 									   cmocka_unit_test(fused_all_reduces),
 									   cmocka_unit_test(text_forms),
 									   cmocka_unit_test(quoting),
