@@ -52,7 +52,9 @@ char *p2s_trust_read(int dir, const char *name, size_t max, int32_t check_owner,
 		*why = judge(&st);
 	if (*why == NULL && (st.st_size < 0 || (uint64_t)st.st_size > max))
 		*why = "too long";
+	/* What grows meanwhile is cut, and then not whole. */
 	if (*why == NULL) {
+		max = (size_t)st.st_size;
 		text = malloc(max + 1);
 		if (text == NULL)
 			*why = "out of memory";
