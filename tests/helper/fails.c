@@ -1,10 +1,11 @@
-/* Every allocation, file call, message and start of a process or thread of the helper fails once, in the conductor and in each of
- * its workers, at each place in turn. Whatever fails: no process crashes, the call returns by its deadline with a report, no
- * process and no descriptor is left, nothing is allowed that the machine does not bear, and nothing is called whole that is not.
+/* Every allocation, file call, message and start of a process or thread of the helper fails once, in the conductor and in each
+ * of its workers, at each place in turn. Whatever fails: no process crashes, the call returns by its deadline with a report, no
+ * process and no descriptor is left, nothing is allowed that the machine does not bear, and nothing is called whole that is
+ * not.
  *
  * usage: fails HELPER HOSTS [--all | --places N | --place I HOST]
- * HELPER is linked with fails_calls.c. N places (12) are taken by chance from each machine; the seed is printed and can be set by
- * P2PSAFE_SEED. */
+ * HELPER is linked with fails_calls.c. N places (12) are taken by chance from each machine; the seed is printed, and can be set
+ * by P2PSAFE_SEED. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -164,7 +165,7 @@ static int left_over_after_a_moment(void)
 /* NULL, or what is wrong. */
 static const char *wrong(const struct fails_place *place, const struct result *was, const struct result *r, int fds)
 {
-	/* What libpci does with no memory is not ours to repair, told in SECURITY.md: it may end the host worker, and nothing else. */
+	/* What libpci does without memory is not ours to repair (SECURITY.md): it may end the host worker, and nothing else. */
 	if (atomic_load(&control->crashes) != 0 && !(place->in_pci && strcmp(control->crashed, "host") == 0))
 		return "a process crashed";
 	if (r->ms > DEADLINE_MS + 1000)
@@ -229,8 +230,10 @@ static int try(const char *host, const struct result *was, int place, int *bad)
 	r = run(host);
 	why = wrong(p, was, &r, fds);
 	if (why != NULL) {
-		printf("%s: place %d of %d, %s of the %s: %s%s%s (%d ms, rc %d, %d legs of %d, %s)\n", host, place, atomic_load(&control->places),
-		       p->call, p->role, why, atomic_load(&control->crashes) ? ": " : "", atomic_load(&control->crashes) ? control->crashed : "",
+		int crashes = atomic_load(&control->crashes);
+
+		printf("%s: place %d of %d, %s of the %s: %s%s%s (%d ms, rc %d, %d legs of %d, %s)\n", host, place,
+		       atomic_load(&control->places), p->call, p->role, why, crashes ? ": " : "", crashes ? control->crashed : "",
 		       (int)r.ms, (int)r.rc, r.legs_ok, was->legs_ok, r.text);
 		*bad = 1;
 	}

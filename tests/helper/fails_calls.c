@@ -46,11 +46,13 @@ static int note_range(struct dl_phdr_info *info, size_t size, void *unused)
 	(void)size;
 	(void)unused;
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-		for (int p = 0; strstr(info->dlpi_name, names[i]) != NULL && p < info->dlpi_phnum; p++)
-			if (info->dlpi_phdr[p].p_type == PT_LOAD && (info->dlpi_phdr[p].p_flags & PF_X) && betweens < 8)
-				between[betweens++] = (struct range){.from = info->dlpi_addr + info->dlpi_phdr[p].p_vaddr,
-				                                     .to = info->dlpi_addr + info->dlpi_phdr[p].p_vaddr + info->dlpi_phdr[p].p_memsz,
-				                                     .pci = i == 1};
+		for (int p = 0; strstr(info->dlpi_name, names[i]) != NULL && p < info->dlpi_phnum; p++) {
+			const ElfW(Phdr) *part = &info->dlpi_phdr[p];
+			uintptr_t from = info->dlpi_addr + part->p_vaddr;
+
+			if (part->p_type == PT_LOAD && (part->p_flags & PF_X) && betweens < 8)
+				between[betweens++] = (struct range){.from = from, .to = from + part->p_memsz, .pci = i == 1};
+		}
 	return 0;
 }
 
@@ -262,15 +264,16 @@ WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, m
 WRAP(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags), -1, ENOMEM)
 WRAP(ssize_t, recv, (int fd, void *to, size_t size, int flags), (fd, to, size, flags), -1, ENOMEM)
 WRAP(int, poll, (struct pollfd * list, nfds_t count, int ms), (list, count, ms), -1, ENOMEM)
-WRAP(int, ppoll, (struct pollfd * list, nfds_t count, const struct timespec *time, const sigset_t *mask), (list, count, time, mask), -1,
-     ENOMEM)
+WRAP(int, ppoll, (struct pollfd * list, nfds_t count, const struct timespec *time, const sigset_t *mask),
+     (list, count, time, mask), -1, ENOMEM)
 WRAP(pid_t, fork, (void), (), -1, EAGAIN)
 WRAP(pid_t, waitpid, (pid_t pid, int *status, int flags), (pid, status, flags), -1, ECHILD)
 WRAP(int, setpgid, (pid_t pid, pid_t group), (pid, group), -1, EPERM)
-WRAP(void *, mmap, (void *at, size_t size, int may, int flags, int fd, off_t from), (at, size, may, flags, fd, from), MAP_FAILED, ENOMEM)
+WRAP(void *, mmap, (void *at, size_t size, int may, int flags, int fd, off_t from),
+     (at, size, may, flags, fd, from), MAP_FAILED, ENOMEM)
 WRAP(void *, dlopen, (const char *path, int flags), (path, flags), NULL, ENOMEM)
-WRAP(int, pthread_create, (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg), (thread, attr, run, arg),
-     EAGAIN, EAGAIN)
+WRAP(int, pthread_create, (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
+     (thread, attr, run, arg), EAGAIN, EAGAIN)
 
 static int opened(int dir, const char *path, int flags, va_list more)
 {

@@ -1,5 +1,5 @@
-/* A helper whose calls into libc fail when told to: the helper's own objects linked with fails_calls.c, which puts itself before
- * libc. What is told lies in a file beside that program, which all processes of a run share; nothing goes through the
+/* A helper whose calls into libc fail when told to: the helper's own objects linked with fails_calls.c, which puts itself
+ * before libc. What is told lies in a file beside that program, which all processes of a run share; nothing goes through the
  * environment, which workers do not inherit. A place is a call, the role of the process that makes it, and the way through the
  * helper that led to it (return addresses). */
 #ifndef P2S_TESTS_FAILS_CONTROL_H
@@ -20,7 +20,7 @@ struct fails_place {
 	uint64_t hash;
 	char role[16]; /* conductor, host, nvml, worker */
 	char call[24];
-	int in_pci; /* libpci calls for itself: pci_alloc() (3.9) writes to what malloc gave it without a look */
+	int in_pci; /* libpci calls for itself: pci_load_name_list() (3.9) does not look at what malloc gave it */
 };
 
 struct fails_control {
