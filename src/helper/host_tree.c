@@ -42,7 +42,7 @@ void p2s_host_driver(const struct p2s_fsroot *root, const char *address, char *o
 	if (p2s_fsroot_link(root, path, link, sizeof link) != P2S_READ_OK)
 		return;
 	slash = strrchr(link, '/');
-	snprintf(out, cap, "%s", slash != NULL ? slash + 1 : link);
+	snprintf(out, cap, "%.63s", slash != NULL ? slash + 1 : link);
 }
 
 int32_t p2s_host_sleeps(const struct p2s_fsroot *root, const char *address)

@@ -18,7 +18,7 @@ struct p2s_places {
 	struct p2s_place place[P2S_PLACES]; /* in the order in which records are looked for */
 	int count;
 	int write; /* index of the one that is written; -1 none */
-	char why[160]; /* why none is written */
+	char why[200]; /* why none is written */
 };
 
 /* Explicit folder, else /var/cache/p2psafe, $XDG_CACHE_HOME/p2psafe, ~/.cache/p2psafe (the last two only when the caller lets
