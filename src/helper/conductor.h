@@ -60,6 +60,7 @@ struct p2s_chan {
 	uint32_t seq;
 	uint32_t op;
 	uint64_t wait_until_ns;
+	uint64_t behind_ns; /* how long the request may take that was sent before the one in front of it was answered; 0: there is none */
 	_Atomic uint64_t busy_ns; /* what its GPU needed so far, by the GPU's clock; read while others add to it */
 	atomic_int dead;
 	char why[96];
@@ -200,6 +201,9 @@ int p2s_chan_open(struct p2s_chan *chan, uint32_t gpu, int *child_sock);
 void p2s_chan_close(struct p2s_chan *chan);
 /* Sends a request. fd -1: none. A dead channel takes it silently; the wait then says GONE. */
 void p2s_chan_post(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req, int fd);
+/* One more behind the request that was posted and is not waited for yet: the worker goes on with it at once. Then there are two waits,
+ * whatever the first one says. */
+void p2s_chan_follow(struct p2s_chan *chan, struct p2s_op_request *req);
 /* P2S_RC_*. *fd (may be NULL) gets a descriptor. */
 int p2s_chan_wait(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_answer *answer, int *fd);
 int p2s_chan_wait_device(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_device *device,

@@ -91,6 +91,17 @@ static int stuck(struct p2s_run *run, struct p2s_chan *chan)
 	return P2S_RC_STUCK;
 }
 
+void p2s_chan_follow(struct p2s_chan *chan, struct p2s_op_request *req)
+{
+	if (req->timeout_ns == 0)
+		req->timeout_ns = 2 * P2S_SEC;
+	req->seq = ++chan->seq;
+	chan->behind_ns = req->timeout_ns;
+	if (!atomic_load(&chan->dead) &&
+	    p2s_codec_send(chan->sock, &p2s_op_table, p2s_id_op_request, req, -1, p2s_now_ns() + 100 * P2S_MS) != P2S_IO_OK)
+		die(chan, "worker takes no requests");
+}
+
 /* Operations are short: where there are CPUs to spare, looking costs less time than waking up. Simulated engines need the CPUs. */
 static enum p2s_io listen_eagerly(struct p2s_run *run, struct p2s_chan *chan, union p2s_op_any *any, uint16_t *got, int *fd)
 {
@@ -122,7 +133,7 @@ static int receive(struct p2s_run *run, struct p2s_chan *chan, union p2s_op_any 
 			io = p2s_codec_recv(chan->sock, &p2s_op_table, got, any, sizeof *any, fd, limit);
 		seq = *got == p2s_id_op_device ? any->device.seq : any->answer.seq;
 
-		if (io == P2S_IO_OK && seq == chan->seq)
+		if (io == P2S_IO_OK && seq == chan->seq - (chan->behind_ns != 0))
 			return P2S_RC_OK;
 		if (io == P2S_IO_OK) {
 			if (fd != NULL && *fd >= 0)
@@ -170,6 +181,11 @@ int p2s_chan_wait(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_answ
 		snprintf(answer->where, sizeof answer->where, "%.47s", chan->why);
 	}
 	answer->rc = rc;
+	if (chan->behind_ns != 0) { /* that one is waited for next */
+		chan->wait_until_ns = p2s_now_ns() + chan->behind_ns + ABORT_NS + ANSWER_NS;
+		chan->behind_ns = 0;
+		return rc;
+	}
 	pthread_mutex_unlock(&chan->lock);
 	return rc;
 }
