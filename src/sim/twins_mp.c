@@ -6,7 +6,7 @@
 
 #define MAX_WORDS (UINT64_C(1) << 20)
 #define RUN 64
-#define REORDER_NS UINT64_C(1000000) /* how far a flag overtakes its data */
+#define REORDER_NS UINT64_C(30000000) /* how far a flag overtakes its data: longer than a reader may be without a CPU */
 #define MUTANT_NS UINT64_C(400000)   /* mutants: windows wide enough that a reader on a busy CPU looks into them */
 
 enum { ARG_CTL, ARG_RES, ARG_DST, ARG_SRC, ARG_W_SEED, ARG_R_SEED, ARG_ROUNDS, ARG_WORDS, ARG_SLOT, ARG_FLAG, ARG_IDIOM,
