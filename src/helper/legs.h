@@ -104,11 +104,11 @@ void p2s_trial_cover(struct p2s_trial *t, uint64_t off, uint64_t len);
  * destination keeps what the transfer before left there. */
 int p2s_step_transfer(struct p2s_trial *t, enum p2s_engine by, uint64_t off, uint64_t len, uint64_t in_off, uint64_t in_len,
                       int poison);
-/* The whole window [0, len) by stores or copies of the accessor, with fresh poison, in chunks: while one moves, the owner checks the
- * one before and poisons the next. legs_stream.c. */
+/* The whole window [0, len) by stores or copies of the accessor, some times over, with fresh poison, in chunks: while one moves, the
+ * owner checks the one before and poisons the next. legs_stream.c. */
 int p2s_step_stream(struct p2s_trial *t, enum p2s_engine by, uint64_t len);
-/* 1 if len bytes are worth more than one chunk. */
-int p2s_stream_pays(const struct p2s_lane *lane, uint64_t len);
+/* 1 if the engine can do that, and len bytes are more than one chunk. */
+int p2s_stream_pays(const struct p2s_lane *lane, enum p2s_engine by, uint64_t len);
 /* Hands win_own of len bytes to the accessor, which maps it as win_acc. Returns NULL, or the channel that failed, with its
  * answer. legs_again.c. */
 struct p2s_chan *p2s_lane_take(const struct p2s_lane *lane, uint64_t len, struct p2s_op_answer *answer);

@@ -39,8 +39,7 @@ static int by_engine(struct p2s_trial *t, enum p2s_engine by, uint64_t cap)
 			n = cap;
 	}
 	if (n == cap)
-		return (by == P2S_BY_STORE || by == P2S_BY_CE_WRITE) && p2s_stream_pays(t->lane, cap) ? p2s_step_stream(t, by, cap)
-																							   : piece(t, by, 0, cap);
+		return p2s_stream_pays(t->lane, by, cap) ? p2s_step_stream(t, by, cap) : piece(t, by, 0, cap);
 	middle = (cap - n) / 2 / (64 * P2S_KIB) * (64 * P2S_KIB);
 	return piece(t, by, middle, n) && piece(t, by, cap - n, n);
 }

@@ -4,6 +4,7 @@
 #include "helper/legs.h"
 
 #define CHUNK (64 * P2S_MIB) /* moves for longer than the owner needs to check and poison as much */
+#define CHUNK_STORED (128 * P2S_MIB) /* a kernel's start and end cost more than a copy's */
 #define PASSES 3             /* what the start and the end cost then counts little: two milliseconds at 370 GB/s */
 /* Of simulated GPUs, whose copies cost the time of the machine that they run on. */
 #define CHUNK_PLAYED P2S_MIB
@@ -25,20 +26,20 @@ struct stream {
 	struct p2s_op_answer answer;
 };
 
-static uint64_t chunk_of(const struct p2s_lane *lane, uint64_t len)
+static uint64_t chunk_of(const struct p2s_lane *lane, enum p2s_engine by, uint64_t len)
 {
 	uint64_t chunk = CHUNK_PLAYED;
 
 	if (lane->run->ask.host_dir[0] == '\0')
-		return CHUNK;
+		return by == P2S_BY_STORE ? CHUNK_STORED : CHUNK;
 	while (chunk * CHUNKS_PLAYED < len)
 		chunk *= 2;
 	return chunk;
 }
 
-int p2s_stream_pays(const struct p2s_lane *lane, uint64_t len)
+int p2s_stream_pays(const struct p2s_lane *lane, enum p2s_engine by, uint64_t len)
 {
-	return len >= 2 * chunk_of(lane, len);
+	return (by == P2S_BY_STORE || by == P2S_BY_CE_WRITE) && len >= 2 * chunk_of(lane, by, len);
 }
 
 static uint64_t offset(const struct stream *s, uint32_t step)
@@ -177,8 +178,8 @@ static void set_passes(struct stream *s)
 int p2s_step_stream(struct p2s_trial *t, enum p2s_engine by, uint64_t len)
 {
 	const struct p2s_lane *lane = t->lane;
-	struct stream s = {.t = t, .by = by, .chunk = chunk_of(lane, len)};
-	uint64_t start;
+	struct stream s = {.t = t, .by = by, .chunk = chunk_of(lane, by, len)};
+	uint64_t start, moved;
 
 	s.chunks = (uint32_t)((len + s.chunk - 1) / s.chunk);
 	s.last = len - (s.chunks - 1) * s.chunk;
@@ -199,7 +200,8 @@ int p2s_step_stream(struct p2s_trial *t, enum p2s_engine by, uint64_t len)
 		return 0;
 	t->out.rounds += s.steps / s.chunks;
 	p2s_trial_cover(t, 0, len);
+	moved = s.steps / s.chunks * len;
 	if (t->wall_ns > 0)
-		t->out.verified_bytes_per_s = (uint64_t)((double)(s.steps / s.chunks * len) * 1e9 / (double)t->wall_ns);
+		t->out.verified_bytes_per_s = (uint64_t)((double)moved * 1e9 / (double)t->wall_ns);
 	return 1;
 }

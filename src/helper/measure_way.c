@@ -4,11 +4,12 @@
 #include "core/word.h"
 #include "helper/measure.h"
 
-#define COPY_NS UINT64_C(700000)    /* one transfer: long enough that its start and end do not count */
-#define SAMPLE_NS UINT64_C(12000000) /* one sample: its start and end, some 10 us, are a thousandth of it */
+#define COPY_NS UINT64_C(1400000)    /* one transfer, or the whole buffer: its start and end do not count then */
+#define COPY_PLAYED_NS UINT64_C(700000) /* simulated GPUs move bytes in the time of the machine that they run on */
+#define SAMPLE_NS UINT64_C(30000000) /* one sample: what the last blocks of a kernel take alone, some 50 us, is little of it */
 #define SAMPLES 3
-#define WARM 1
-#define ROUNDS_MOST 16
+#define WARM 8 /* transfers before the first sample; no more than a sample has */
+#define ROUNDS_MOST 40
 #define LEAST (64 * P2S_KIB)
 #define PLAYED_BYTES (64 * P2S_MIB)
 #define ROW_NS (50 * P2S_MS) /* a transfer that takes longer is no row */
@@ -194,7 +195,7 @@ static uint32_t run_steps(struct p2s_measure *m, struct step *steps, uint32_t co
 /* How much is moved, so that a sample takes its time and no more on whatever link. */
 static void size_step(const struct p2s_measure *m, struct step *s, uint64_t cap)
 {
-	uint64_t len = (uint64_t)((double)s->l->rate * COPY_NS / 1e9);
+	uint64_t len = (uint64_t)((double)s->l->rate * (double)(m->played ? COPY_PLAYED_NS : COPY_NS) / 1e9);
 	double rounds;
 
 	len = len < LEAST ? LEAST : len - len % LEAST;
@@ -204,7 +205,7 @@ static void size_step(const struct p2s_measure *m, struct step *s, uint64_t cap)
 	rounds = (double)s->l->rate * SAMPLE_NS / 1e9 / (double)s->len;
 	s->rounds = m->played || rounds < 1 ? 1 : rounds > ROUNDS_MOST ? ROUNDS_MOST : (uint32_t)rounds;
 	s->samples = m->played ? 1 : SAMPLES;
-	s->warm = m->played ? 0 : WARM;
+	s->warm = m->played ? 0 : s->rounds < WARM ? s->rounds : WARM;
 }
 
 static const struct {
@@ -230,7 +231,7 @@ static void one_kind(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint
 									   .len = P2S_MIB < lanes[i]->lane.bytes ? P2S_MIB : lanes[i]->lane.bytes,
 									   .rounds = 1,
 									   .samples = 1,
-									   .warm = m->played ? 0 : WARM};
+									   .warm = m->played ? 0 : 1};
 	/* A look at how fast it is; a modelled machine is as fast as it was. */
 	if (!m->played || kind == P2S_WAY_CE_WRITE) {
 		n = run_steps(m, steps, n);
