@@ -51,6 +51,27 @@ static void remote_loads_that_tear_are_seen(void **state)
 	play_free(&p);
 }
 
+/* Chunks of a large buffer are asked for before the one in front is answered. One that fails ends the leg and nothing else: whoever
+ * looks after the context then finds the channel free. */
+static void a_chunk_that_fails_ends_its_leg(void **state)
+{
+	static const struct {
+		const char *op;
+		int32_t leg;
+	} list[] = {{"sm_store", P2PSAFE_LEG_SM_STORE}, {"ce_write", P2PSAFE_LEG_CE_WRITE}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(list); i++) {
+		char fault[200];
+
+		snprintf(fault, sizeof fault, "{\"op\": \"%s\", \"effect\": \"error\", \"error\": 700, \"min_bytes\": 16777216}",
+		         list[i].op);
+		play_host(2, "nvlink", fault, P2PSAFE_LEVEL_STANDARD, P2PSAFE_FLAG_KEEP_GOING);
+		leg_is(0, 1, list[i].leg, CUMEM, P2PSAFE_VERDICT_ERROR, P2PSAFE_DAMAGE_NONE);
+		play_free(&p);
+	}
+}
+
 /* A few bytes far inside: whoever says that it covered everything has met them; who has not does not say so. */
 static void a_hole_far_inside_is_met_or_not_claimed(void **state)
 {
@@ -238,6 +259,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(remote_loads_that_tear_are_seen),
+		cmocka_unit_test(a_chunk_that_fails_ends_its_leg),
 		cmocka_unit_test(a_hole_far_inside_is_met_or_not_claimed),
 		cmocka_unit_test(the_last_bytes_are_met_by_every_engine),
 		cmocka_unit_test(a_payload_that_never_comes_is_dropped_not_reordered),
