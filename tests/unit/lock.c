@@ -9,35 +9,9 @@
 #include "ipc/codec.h"
 #include "kept/lock.h"
 #include "kept/trust.h"
-#include "tmpdir.h"
+#include "trusted.h"
 
 #define MS UINT64_C(1000000)
-
-struct place {
-	char path[64];
-	int dir;
-};
-
-static int setup(void **state)
-{
-	struct place *p = calloc(1, sizeof *p);
-	const char *why;
-
-	tmp_make(p->path, sizeof p->path);
-	p->dir = p2s_trust_dir(p->path, &why);
-	*state = p;
-	return p->dir < 0;
-}
-
-static int teardown(void **state)
-{
-	struct place *p = *state;
-
-	close(p->dir);
-	tmp_remove(p->path);
-	free(p);
-	return 0;
-}
 
 static enum p2s_lock_result take(struct p2s_lock *l, const struct place *p, uint64_t patience_ms, uint64_t deadline_ms)
 {

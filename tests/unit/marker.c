@@ -4,7 +4,7 @@
 
 #include "kept/marker.h"
 #include "kept/trust.h"
-#include "tmpdir.h"
+#include "trusted.h"
 
 static enum p2s_marker_state look(struct p2s_marker *m, int dir, uint64_t key, const char *boot, const char *step)
 {
@@ -52,32 +52,6 @@ static void life_of_a_marker(void **state)
 	assert_int_equal(p2s_marker_write(&m, "a", "b", "c"), 0);
 	close(dir);
 	tmp_remove(path);
-}
-
-struct place {
-	char path[64];
-	int dir;
-};
-
-static int setup(void **state)
-{
-	struct place *p = calloc(1, sizeof *p);
-	const char *why;
-
-	tmp_make(p->path, sizeof p->path);
-	p->dir = p2s_trust_dir(p->path, &why);
-	*state = p;
-	return p->dir < 0;
-}
-
-static int teardown(void **state)
-{
-	struct place *p = *state;
-
-	close(p->dir);
-	tmp_remove(p->path);
-	free(p);
-	return 0;
 }
 
 static enum p2s_marker_state as(struct p2s_marker *m, enum p2s_marker_kind kind, const struct place *p, const char *boot)

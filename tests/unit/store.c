@@ -9,33 +9,7 @@
 #include "kept/store.h"
 #include "kept/trust.h"
 #include "rules/rules.h"
-#include "tmpdir.h"
-
-struct place {
-	char path[64];
-	int dir;
-};
-
-static int setup(void **state)
-{
-	struct place *p = calloc(1, sizeof *p);
-	const char *why;
-
-	tmp_make(p->path, sizeof p->path);
-	p->dir = p2s_trust_dir(p->path, &why);
-	*state = p;
-	return p->dir < 0;
-}
-
-static int teardown(void **state)
-{
-	struct place *p = *state;
-
-	close(p->dir);
-	tmp_remove(p->path);
-	free(p);
-	return 0;
-}
+#include "trusted.h"
 
 static void make(struct p2s_record *r, int32_t verdict)
 {
