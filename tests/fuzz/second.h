@@ -4,32 +4,9 @@
 #define P2S_TESTS_FUZZ_SECOND_H
 
 #include "core/model.h"
+#include "../unit/needs.h"
 #include "fuzz.h"
 #include "rules/rules.h"
-
-#define SECOND_LEGS 8
-#define SECOND_MAPS 4
-
-static const struct second_need {
-	int32_t consumer;
-	int32_t legs[SECOND_LEGS + 1]; /* ends with 0 */
-	int32_t maps[SECOND_MAPS];
-} second_needs[] = {
-	{P2PSAFE_CONSUMER_NCCL_P2P,
-     {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_TEARING_8, P2PSAFE_LEG_SIZES,
-      P2PSAFE_LEG_STALE},
-     {P2PSAFE_MAPPING_CUMEM, P2PSAFE_MAPPING_IPC, P2PSAFE_MAPPING_PEER}},
-	{P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE,
-     {P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_STALE},
-     {P2PSAFE_MAPPING_IPC}},
-	{P2PSAFE_CONSUMER_SYMMETRIC_MEMORY,
-     {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_ATOMICS, P2PSAFE_LEG_CE_WRITE,
-      P2PSAFE_LEG_CE_FLAG, P2PSAFE_LEG_STALE},
-     {P2PSAFE_MAPPING_CUMEM}},
-	{P2PSAFE_CONSUMER_PEER_COPIES,
-     {P2PSAFE_LEG_CE_WRITE, P2PSAFE_LEG_CE_READ, P2PSAFE_LEG_SIZES, P2PSAFE_LEG_STALE},
-     {P2PSAFE_MAPPING_PEER}},
-};
 
 static inline const struct p2s_leg *second_leg(const struct p2s_pair *p, int32_t leg, int32_t map)
 {
@@ -42,11 +19,11 @@ static inline const struct p2s_leg *second_leg(const struct p2s_pair *p, int32_t
 }
 
 /* 1 if the legs of this directed pair prove what the consumer needs, and none that moves data was bad. */
-static inline int second_proven(const struct p2s_pair *p, const struct second_need *n)
+static inline int second_proven(const struct p2s_pair *p, const struct need *n)
 {
 	int whole = 0;
 
-	for (const int32_t *map = n->maps; map < n->maps + SECOND_MAPS && *map != 0; map++) {
+	for (const int32_t *map = n->maps; map < n->maps + sizeof n->maps / sizeof n->maps[0] && *map != 0; map++) {
 		int ok = 1;
 
 		for (const int32_t *leg = n->legs; *leg != 0; leg++) {
@@ -70,8 +47,8 @@ static inline int second_proven(const struct p2s_pair *p, const struct second_ne
 static inline void second_opinion(const struct p2s_model *m)
 {
 	FUZZ_ASSERT(m->consumers[0].allowed == 0 && m->consumers[P2PSAFE_CONSUMER_MULTICAST].allowed != 1);
-	for (size_t i = 0; i < sizeof second_needs / sizeof second_needs[0]; i++) {
-		const struct second_need *n = &second_needs[i];
+	for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
+		const struct need *n = &needs[i];
 		const struct p2s_consumer *c = &m->consumers[n->consumer];
 
 		FUZZ_ASSERT(c->allowed == 0 || c->allowed == 1);
@@ -86,7 +63,7 @@ static inline void second_opinion(const struct p2s_model *m)
 
 		FUZZ_ASSERT(p->transport >= P2PSAFE_TRANSPORT_NVLINK && p->transport <= P2PSAFE_TRANSPORT_NONE);
 		if (p->transport == P2PSAFE_TRANSPORT_NVLINK || p->transport == P2PSAFE_TRANSPORT_PCIE)
-			FUZZ_ASSERT(second_proven(p, &second_needs[0]) && second_proven(p, &second_needs[3]));
+			FUZZ_ASSERT(second_proven(p, &needs[0]) && second_proven(p, &needs[3]));
 	}
 	if (p2s_rules_exit_code(m) == 0 && !m->single_gpu)
 		FUZZ_ASSERT(m->consumers[P2PSAFE_CONSUMER_NCCL_P2P].allowed == 1 &&

@@ -1,6 +1,9 @@
 #define _GNU_SOURCE
 #include "kept.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #ifndef FAKE_HELPER
 #error "the build names the fake helper"
 #endif
@@ -157,4 +160,27 @@ int kept_descriptors(void)
 	for (int fd = 0; fd < 1024; fd++)
 		n += fcntl(fd, F_GETFD) >= 0;
 	return n;
+}
+
+pid_t kept_rank(const struct kept *k, uint64_t deadline_ms, struct answer *shared)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct p2psafe_options o;
+
+		kept_options(k, &o);
+		o.deadline_ms = deadline_ms;
+		*shared = kept_ask(p2psafe_decide, &o);
+		_exit(0);
+	}
+	return pid;
+}
+
+void kept_wait(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }

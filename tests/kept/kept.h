@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -45,6 +46,9 @@ int kept_runs(const struct kept *k);
 void kept_options(const struct kept *k, struct p2psafe_options *o);
 typedef int32_t (*kept_call)(p2psafe_context *, const struct p2psafe_options *, p2psafe_report **, struct p2psafe_error *);
 struct answer kept_ask(kept_call call, const struct p2psafe_options *o);
+/* A process that decides and leaves its answer in memory that it shares with its parent; and the wait for its orderly end. */
+pid_t kept_rank(const struct kept *k, uint64_t deadline_ms, struct answer *shared);
+void kept_wait(pid_t pid);
 /* Number of files in the cache whose name ends so. */
 int kept_files(const struct kept *k, const char *suffix);
 /* Path of a file in the cache whose name ends so; the test fails without one. */

@@ -176,29 +176,6 @@ static void another_card(void **state)
 	assert_int_equal(decide(k, NULL).kept, 1);
 }
 
-static pid_t rank(const struct kept *k, int i, uint64_t deadline_ms)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		struct p2psafe_options o;
-
-		kept_options(k, &o);
-		o.deadline_ms = deadline_ms;
-		shared[i] = kept_ask(p2psafe_decide, &o);
-		_exit(0);
-	}
-	return pid;
-}
-
-static void wait_for(pid_t pid)
-{
-	int status;
-
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-}
-
 /* A record that does not answer the ranks is no reason for each of them to test. */
 static void many_ranks_test_once(void **state)
 {
@@ -215,9 +192,9 @@ static void many_ranks_test_once(void **state)
 		runs = kept_runs(k);
 		kept_script(k, i == 3 ? "missing mp_push" : "");
 		for (int r = 0; r < RANKS; r++)
-			pids[r] = rank(k, r, 20000);
+			pids[r] = kept_rank(k, 20000, &shared[r]);
 		for (int r = 0; r < RANKS; r++)
-			wait_for(pids[r]);
+			kept_wait(pids[r]);
 		assert_int_equal(kept_runs(k), runs + 1);
 		for (int r = 0; r < RANKS; r++) {
 			assert_int_equal(shared[r].rc, 0);
@@ -235,14 +212,14 @@ static void a_stopped_tester_over_a_lower_level(void **state)
 
 	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 1);
 	kept_script(k, "sleep 3000"); /* longer than it takes to stop it, on any machine */
-	first = rank(k, 0, 20000);
+	first = kept_rank(k, 20000, &shared[0]);
 	while (kept_runs(k) == 1)
 		usleep(10000);
 	kill(first, SIGSTOP);
-	wait_for(rank(k, 1, 700));
+	kept_wait(kept_rank(k, 700, &shared[1]));
 	kill(first, SIGCONT);
-	wait_for(first);
-	wait_for(rank(k, 2, 8000));
+	kept_wait(first);
+	kept_wait(kept_rank(k, 8000, &shared[2]));
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(shared[i].rc, 0);
 		assert_int_equal(shared[i].allowed, 0);

@@ -12,29 +12,6 @@
 static struct answer *shared;
 
 /* Starts a process that decides and leaves its answer in slot i. */
-static pid_t rank(const struct kept *k, int i, uint64_t deadline_ms)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		struct p2psafe_options o;
-
-		kept_options(k, &o);
-		o.deadline_ms = deadline_ms;
-		shared[i] = kept_ask(p2psafe_decide, &o);
-		_exit(0);
-	}
-	return pid;
-}
-
-static void wait_for(pid_t pid)
-{
-	int status;
-
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-}
-
 static void eight_ranks_one_test(void **state)
 {
 	struct kept *k = *state;
@@ -43,9 +20,9 @@ static void eight_ranks_one_test(void **state)
 
 	kept_script(k, "sleep 300");
 	for (int i = 0; i < RANKS; i++)
-		pids[i] = rank(k, i, 8000);
+		pids[i] = kept_rank(k, 8000, &shared[i]);
 	for (int i = 0; i < RANKS; i++)
-		wait_for(pids[i]);
+		kept_wait(pids[i]);
 	for (int i = 0; i < RANKS; i++) {
 		assert_int_equal(shared[i].rc, 0);
 		assert_int_equal(shared[i].allowed, 1);
@@ -71,9 +48,9 @@ static void sixty_four_processes_one_test(void **state)
 		kept_script(k, scripts[bad]);
 		for (int again = 0; again < 2; again++) {
 			for (int i = 0; i < MANY; i++)
-				pids[i] = rank(k, i, 100000);
+				pids[i] = kept_rank(k, 100000, &shared[i]);
 			for (int i = 0; i < MANY; i++)
-				wait_for(pids[i]);
+				kept_wait(pids[i]);
 			hits = 0;
 			for (int i = 0; i < MANY; i++) {
 				assert_int_equal(shared[i].rc, 0);
@@ -98,9 +75,9 @@ static void eight_ranks_one_veto(void **state)
 
 	kept_script(k, "sleep 200\nbad 2 1");
 	for (int i = 0; i < RANKS; i++)
-		pids[i] = rank(k, i, 8000);
+		pids[i] = kept_rank(k, 8000, &shared[i]);
 	for (int i = 0; i < RANKS; i++)
-		wait_for(pids[i]);
+		kept_wait(pids[i]);
 	for (int i = 0; i < RANKS; i++) {
 		assert_int_equal(shared[i].allowed, 0);
 		assert_int_equal(shared[i].verdict, P2PSAFE_VERDICT_CORRUPT);
@@ -116,17 +93,17 @@ static void a_killed_tester_is_followed_by_another(void **state)
 	pid_t others[3];
 
 	kept_script(k, "sleep 3000");
-	first = rank(k, 0, 8000);
+	first = kept_rank(k, 8000, &shared[0]);
 	while (kept_runs(k) == 0)
 		usleep(10000);
 	for (int i = 0; i < 3; i++)
-		others[i] = rank(k, 1 + i, 8000);
+		others[i] = kept_rank(k, 8000, &shared[1 + i]);
 	usleep(100000);
 	kept_script(k, "sleep 100");
 	kill(first, SIGKILL);
 	waitpid(first, NULL, 0);
 	for (int i = 0; i < 3; i++)
-		wait_for(others[i]);
+		kept_wait(others[i]);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(shared[1 + i].rc, 0);
 		assert_int_equal(shared[1 + i].allowed, 1);
@@ -142,22 +119,22 @@ static void a_stopped_tester_adopts_what_the_others_said(void **state)
 	pid_t second;
 
 	kept_script(k, "sleep 700");
-	first = rank(k, 0, 2000);
+	first = kept_rank(k, 2000, &shared[0]);
 	while (kept_runs(k) == 0)
 		usleep(10000);
 	kill(first, SIGSTOP);
-	second = rank(k, 1, 20000);
-	wait_for(second);
+	second = kept_rank(k, 20000, &shared[1]);
+	kept_wait(second);
 	assert_int_equal(shared[1].rc, 0);
 	assert_int_equal(shared[1].allowed, 0);
 	assert_int_equal(shared[1].verdict, P2PSAFE_VERDICT_UNTESTED);
 	assert_in_range(shared[1].ms, 1000, 5000);
 	assert_int_equal(kept_runs(k), 1);
 	kill(first, SIGCONT);
-	wait_for(first);
+	kept_wait(first);
 	assert_int_equal(shared[0].allowed, 0);
 	/* and so does everybody who comes later */
-	wait_for(rank(k, 2, 8000));
+	kept_wait(kept_rank(k, 8000, &shared[2]));
 	assert_int_equal(shared[2].allowed, 0);
 	assert_int_equal(shared[2].kept, 1);
 	assert_int_equal(kept_runs(k), 1);
@@ -170,16 +147,16 @@ static void many_wait_for_a_stopped_tester(void **state)
 	pid_t pids[RANKS];
 
 	kept_script(k, "sleep 3000"); /* longer than it takes to stop it, on any machine */
-	pids[0] = rank(k, 0, 30000);
+	pids[0] = kept_rank(k, 30000, &shared[0]);
 	while (kept_runs(k) == 0)
 		usleep(1000);
 	kill(pids[0], SIGSTOP);
 	for (int i = 1; i < RANKS; i++)
-		pids[i] = rank(k, i, (uint64_t)(300 + 100 * i));
+		pids[i] = kept_rank(k, (uint64_t)(300 + 100 * i), &shared[i]);
 	for (int i = 1; i < RANKS; i++)
-		wait_for(pids[i]);
+		kept_wait(pids[i]);
 	kill(pids[0], SIGCONT);
-	wait_for(pids[0]);
+	kept_wait(pids[0]);
 	for (int i = 0; i < RANKS; i++) {
 		assert_int_equal(shared[i].rc, 0);
 		assert_int_equal(shared[i].allowed, 0);
@@ -195,19 +172,19 @@ static void a_tester_that_was_late_adopts_too(void **state)
 	pid_t first;
 
 	kept_script(k, "sleep 700");
-	first = rank(k, 0, 20000);
+	first = kept_rank(k, 20000, &shared[0]);
 	while (kept_runs(k) == 0)
 		usleep(10000);
 	kill(first, SIGSTOP);
-	wait_for(rank(k, 1, 1000));
+	kept_wait(kept_rank(k, 1000, &shared[1]));
 	assert_int_equal(shared[1].allowed, 0);
 	assert_int_equal(shared[1].verdict, P2PSAFE_VERDICT_UNTESTED);
 	kill(first, SIGCONT);
-	wait_for(first);
+	kept_wait(first);
 	assert_int_equal(shared[0].rc, 0);
 	assert_int_equal(shared[0].allowed, 0);
 	assert_int_equal(shared[0].verdict, P2PSAFE_VERDICT_UNTESTED);
-	wait_for(rank(k, 2, 8000));
+	kept_wait(kept_rank(k, 8000, &shared[2]));
 	assert_int_equal(shared[2].allowed, 0);
 	assert_int_equal(shared[2].kept, 1);
 	assert_int_equal(kept_runs(k), 1);
@@ -219,10 +196,10 @@ static void our_own_deadline_bounds_the_wait(void **state)
 	pid_t first;
 
 	kept_script(k, "sleep 6000");
-	first = rank(k, 0, 20000);
+	first = kept_rank(k, 20000, &shared[0]);
 	while (kept_runs(k) == 0)
 		usleep(10000);
-	wait_for(rank(k, 1, 500));
+	kept_wait(kept_rank(k, 500, &shared[1]));
 	assert_int_equal(shared[1].rc, 0);
 	assert_int_equal(shared[1].allowed, 0);
 	assert_in_range(shared[1].ms, 400, 1500);

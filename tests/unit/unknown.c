@@ -8,33 +8,12 @@
 #include "api/internal.h"
 #include "choose/choose.h"
 #include "core/names.h"
+#include "needs.h"
 #include "rules/rules.h"
 
 #define LEGS (P2PSAFE_LEG_STAGED + 1)
 #define MAPS (P2PSAFE_MAPPING_HOST + 1)
 #define ABSENT 1000 /* no such entry in the report */
-
-/* README and man page say this; written down apart from src/lib/rules/consumers.def on purpose. 0 ends a list. */
-static const struct need {
-	int32_t consumer;
-	int32_t legs[10];
-	int32_t maps[4];
-} needs[] = {
-    {P2PSAFE_CONSUMER_NCCL_P2P,
-     {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_TEARING_8, P2PSAFE_LEG_SIZES,
-      P2PSAFE_LEG_STALE},
-     {P2PSAFE_MAPPING_CUMEM, P2PSAFE_MAPPING_IPC, P2PSAFE_MAPPING_PEER}},
-    {P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE,
-     {P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_STALE},
-     {P2PSAFE_MAPPING_IPC}},
-    {P2PSAFE_CONSUMER_SYMMETRIC_MEMORY,
-     {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_ATOMICS, P2PSAFE_LEG_CE_WRITE,
-      P2PSAFE_LEG_CE_FLAG, P2PSAFE_LEG_STALE},
-     {P2PSAFE_MAPPING_CUMEM}},
-    {P2PSAFE_CONSUMER_PEER_COPIES,
-     {P2PSAFE_LEG_CE_WRITE, P2PSAFE_LEG_CE_READ, P2PSAFE_LEG_SIZES, P2PSAFE_LEG_STALE},
-     {P2PSAFE_MAPPING_PEER}},
-};
 
 /* Every enumerator, its neighbours outside, and numbers that become small ones when cut short. */
 static const int32_t verdicts[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, -1, 255, 256, 257, 0x10001, INT_MAX, INT_MIN, INT_MIN + 1, ABSENT};

@@ -1,0 +1,31 @@
+/* What each consumer needs, for tests that judge for themselves what may be allowed. */
+#ifndef P2S_TESTS_NEEDS_H
+#define P2S_TESTS_NEEDS_H
+
+#include <stdint.h>
+
+#include "p2psafe/p2psafe.h"
+
+/* README and man page say this; written down apart from src/lib/rules/consumers.def on purpose. 0 ends a list. */
+static const struct need {
+	int32_t consumer;
+	int32_t legs[10];
+	int32_t maps[4];
+} needs[] = {
+    {P2PSAFE_CONSUMER_NCCL_P2P,
+     {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_TEARING_8, P2PSAFE_LEG_SIZES,
+      P2PSAFE_LEG_STALE},
+     {P2PSAFE_MAPPING_CUMEM, P2PSAFE_MAPPING_IPC, P2PSAFE_MAPPING_PEER}},
+    {P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE,
+     {P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_STALE},
+     {P2PSAFE_MAPPING_IPC}},
+    {P2PSAFE_CONSUMER_SYMMETRIC_MEMORY,
+     {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_ATOMICS, P2PSAFE_LEG_CE_WRITE,
+      P2PSAFE_LEG_CE_FLAG, P2PSAFE_LEG_STALE},
+     {P2PSAFE_MAPPING_CUMEM}},
+    {P2PSAFE_CONSUMER_PEER_COPIES,
+     {P2PSAFE_LEG_CE_WRITE, P2PSAFE_LEG_CE_READ, P2PSAFE_LEG_SIZES, P2PSAFE_LEG_STALE},
+     {P2PSAFE_MAPPING_PEER}},
+};
+
+#endif
