@@ -13,6 +13,8 @@
 #define SETTLE_NS 150000000 /* 5 times what the latest writes of the shadow window take */
 #define SECOND_OFF (16 * P2S_KIB)
 #define SECOND_BYTES (4 * P2S_KIB)
+#define BUFFERS_PEER (1u << P2S_B_PEER)
+#define BUFFERS_ALL (1u << P2S_B_CUMEM | 1u << P2S_B_PLAIN | BUFFERS_PEER)
 
 /* What lies in the first AREA of every buffer while nobody uses it. */
 static uint64_t canary_seed(const struct p2s_run *run, uint32_t gpu, uint32_t number)
@@ -139,10 +141,10 @@ static void stray(struct p2s_trial *t, uint32_t g, uint32_t number, const struct
 		snprintf(t->out.note, sizeof t->out.note, "bytes appeared in memory of %s", run->gpu[g].address);
 }
 
-/* copied: by an engine, from memory of the accessor.
+/* copied: by an engine, from memory of the accessor. numbers: of the buffers, as bits.
  * Looks for bytes of the leg in memory that it was not meant for. All GPUs look at once. Returns 1 if all canaries are well;
  * else the trial is CORRUPT, misdirected when the stray words say so. */
-static int canaries_well(struct p2s_trial *t, int copied)
+static int canaries_well(struct p2s_trial *t, int copied, unsigned numbers)
 {
 	struct p2s_run *run = t->lane->run;
 	int well = 1;
@@ -154,7 +156,8 @@ static int canaries_well(struct p2s_trial *t, int copied)
 			uint32_t g = run->tested[i];
 			struct p2s_op_request req = {.op = P2S_OP_CHECK, .buf = P2S_BUF(g, number), .len = AREA, .in_len = AREA};
 
-			if (!has_buffer(run, g, number) || (g == t->lane->b && number == number_of(t->lane->m)) ||
+			if ((numbers & 1u << number) == 0 || !has_buffer(run, g, number) ||
+			    (g == t->lane->b && number == number_of(t->lane->m)) ||
 			    (copied && g == t->lane->a && number == number_of(t->lane->m)))
 				continue;
 			req.seed = req.seed2 = canary_seed(run, g, number);
@@ -212,14 +215,37 @@ static void name_mirror(struct p2s_trial *t, uint64_t seed, uint64_t off, uint64
 		snprintf(t->out.note, sizeof t->out.note, "the bytes came after the store was reported done");
 }
 
+/* What a first store that arrived leaves to be looked at: memory of the peer workers. They are other contexts, and a GPU takes 150 to
+ * 300 us to change between two (measured on 2x H200), so this waits until they have their turn, or for the end of the contact. */
+struct later {
+	int due;
+	struct p2s_lane lane;
+	uint64_t key;
+};
+
 static int32_t first_leg(const struct p2s_lane *lane)
 {
 	return lane->kernels ? P2PSAFE_LEG_SM_STORE : P2PSAFE_LEG_CE_WRITE;
 }
 
-/* One warp stores; without kernels the copy engine writes. look_around: also when the bytes arrived, memory that they were not
- * meant for is looked at. Returns 1 if clean. */
-static int first_store(const struct p2s_lane *lane, int look_around)
+/* Returns 1 if nothing is due, or nothing was found. */
+static int look_later(struct later *later)
+{
+	struct p2s_trial t;
+
+	if (!later->due)
+		return 1;
+	later->due = 0;
+	p2s_trial_begin(&t, &later->lane, first_leg(&later->lane));
+	t.quiet = 1;
+	t.key = later->key;
+	canaries_well(&t, 0, BUFFERS_PEER);
+	return p2s_trial_end(&t);
+}
+
+/* One warp stores; without kernels the copy engine writes. later: not NULL: also when the bytes arrived, memory that they were
+ * not meant for is looked at, now or by look_later. Returns 1 if clean. */
+static int first_store(const struct p2s_lane *lane, struct later *later)
 {
 	int copied = !lane->kernels;
 	struct p2s_trial t;
@@ -235,9 +261,13 @@ static int first_store(const struct p2s_lane *lane, int look_around)
 	         p2s_step_move(&t, copied ? P2S_BY_CE_WRITE : P2S_BY_STORE, FIRST_OFF, FIRST_BYTES, seed);
 	p2s_trial_expect(&t, seed, FIRST_OFF, FIRST_BYTES, 1, &e);
 	if (stored && p2s_step_check(&t, lane->own, lane->win_own, 0, AREA, &e)) {
-		if (look_around)
-			canaries_well(&t, copied);
-	} else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t, copied)) {
+		if (later != NULL) {
+			int here = number_of(lane->m) == P2S_B_PEER;
+
+			canaries_well(&t, copied, here ? BUFFERS_ALL : BUFFERS_ALL & ~BUFFERS_PEER);
+			*later = (struct later){.due = !here, .lane = *lane, .key = t.key};
+		}
+	} else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t, copied, BUFFERS_ALL)) {
 		name_mirror(&t, seed, FIRST_OFF, FIRST_BYTES);
 	}
 	return p2s_trial_end(&t);
@@ -259,16 +289,16 @@ static int small_leg(const struct p2s_lane *lane, int32_t leg, enum p2s_engine b
 	p2s_step_transfer(&t, by, 0, AREA, SECOND_OFF, bytes, 1);
 	/* What did not arrive may have arrived elsewhere. */
 	if (t.out.damage == P2PSAFE_DAMAGE_DROPPED && !p2s_engine_reads(by))
-		canaries_well(&t, by != P2S_BY_STORE);
+		canaries_well(&t, by != P2S_BY_STORE, BUFFERS_ALL);
 	return p2s_trial_end(&t) && !fault_logged(lane);
 }
 
 /* All of first contact over the first mapping. Returns 1 if clean. */
-static int whole_contact(const struct p2s_lane *lane)
+static int whole_contact(const struct p2s_lane *lane, struct later *later)
 {
 	struct p2s_run *run = lane->run;
 
-	int clean = first_store(lane, 1);
+	int clean = first_store(lane, later);
 	int fault = fault_logged(lane);
 
 	if (!clean || fault) {
@@ -290,15 +320,28 @@ static int whole_contact(const struct p2s_lane *lane)
 	       p2s_leg_atomics(run, lane->a, lane->b, lane->m, 1, 1);
 }
 
+/* After a mapping's first contact: memory that others look at is as it was. */
+static void tidy(struct p2s_run *run, uint32_t a, uint32_t b, int m, int clean, int only_store)
+{
+	if (clean) {
+		restore_canaries(run, a, b, number_of(m));
+		return;
+	}
+	if (!only_store)
+		settle();
+	p2s_run_each(run, P2S_CHAN_KINDS, renew_canaries_task);
+}
+
 static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 {
 	struct p2s_way *way = p2s_run_way(run, a, b);
 	/* Once a pair was CORRUPT, others on PCIe get the first store and no more. */
 	int only_store = atomic_load(&run->corrupt) && !p2s_run_keeps_going(run) && way->path != P2PSAFE_PATH_NVL;
+	struct later later = {.due = 0};
 	int done = 0;
 	int clean = 1;
 
-	for (int m = 0; m < P2S_M_COUNT && clean; m++) {
+	for (int m = 0; m < P2S_M_COUNT && clean && !(only_store && done); m++) {
 		struct p2s_lane lane;
 
 		if (!p2s_lane_open(run, a, b, m, &lane) || !p2s_run_may_start(run))
@@ -310,18 +353,16 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 			return;
 		}
 		p2s_klog_contact(run, a, b);
-		clean = done || only_store ? first_store(&lane, !done) : whole_contact(&lane);
+		clean = number_of(m) != P2S_B_PEER || look_later(&later);
+		if (clean)
+			clean = done || only_store ? first_store(&lane, done ? NULL : &later) : whole_contact(&lane, &later);
 		clean = clean && !fault_logged(&lane);
 		done = 1;
-		if (clean) {
-			restore_canaries(run, a, b, number_of(m));
-		} else {
-			if (!only_store)
-				settle();
-			p2s_run_each(run, P2S_CHAN_KINDS, renew_canaries_task);
-		}
-		if (only_store)
-			break;
+		tidy(run, a, b, m, clean, only_store);
+	}
+	if (clean && later.due && !look_later(&later)) {
+		clean = 0;
+		tidy(run, a, b, later.lane.m, clean, only_store);
 	}
 	p2s_klog_contact(run, a, a);
 	way->clean = done && clean && !only_store;

@@ -26,6 +26,7 @@ static const struct word effect_words[] = {
 	{ "log", SIM_LOG },
 	{ "drop", SIM_DROP },           { "zeros", SIM_ZEROS }, { "ones", SIM_ONES },   { "nan", SIM_NAN },
 	{ "mirror", SIM_MIRROR },       { "stale", SIM_STALE }, { "shift", SIM_SHIFT }, { "misdirect", SIM_MISDIRECT },
+	{ "duplicate", SIM_DUPLICATE },
 	{ "torn", SIM_TORN },           { "error", SIM_ERROR }, { "crash", SIM_CRASH }, { "reorder", SIM_REORDER },
 	{ "bit_flip", SIM_BIT_FLIP },   { "hang", SIM_HANG },   { "wedge", SIM_WEDGE },
 	{ "alias", SIM_ALIAS },         { "slow", SIM_SLOW },   { "fast", SIM_FAST },   { "late_error", SIM_LATE_ERROR },
@@ -159,18 +160,22 @@ static int check_extra(const struct sim_fault *f, const char *where, struct sim_
 /* A plan that could never do what it says is refused: it would pass as a healthy host. */
 static int check_fault(const struct sim_fault *f, const char *where, struct sim_error *e)
 {
+	int aimed = f->effect == SIM_MISDIRECT || f->effect == SIM_DUPLICATE;
+
 	if ((f->effect == SIM_LOG || f->kmsg_delay_ms) && !f->kmsg[0])
 		return sim_fail(e, where, "effect log and kmsg_delay_ms need kmsg");
-	if (f->effect == SIM_MISDIRECT && f->target == SIM_ANY)
-		return sim_fail(e, where, "misdirect needs a target");
-	if (f->effect == SIM_MISDIRECT && f->target == f->dst && !f->shift)
-		return sim_fail(e, where, "misdirect to the same place of the same GPU");
+	if (aimed && f->target == SIM_ANY)
+		return sim_fail(e, where, "misdirect and duplicate need a target");
+	if (aimed && f->target == f->dst && !f->shift)
+		return sim_fail(e, where, "misdirect or duplicate to the same place of the same GPU");
+	if (f->effect == SIM_DUPLICATE && (f->ops & ~(uint32_t)(SIM_OP_CE_WRITE | SIM_OP_SM_STORE)))
+		return sim_fail(e, where, "duplicate is for ce_write and sm_store");
 	if (f->effect == SIM_SHIFT && !f->shift)
 		return sim_fail(e, where, "effect shift needs shift");
 	if (f->shift % 8)
 		return sim_fail(e, where, "shift must be a multiple of 8");
-	if (f->effect != SIM_MISDIRECT && f->target != SIM_ANY)
-		return sim_fail(e, where, "target belongs to misdirect");
+	if (!aimed && f->target != SIM_ANY)
+		return sim_fail(e, where, "target belongs to misdirect and duplicate");
 	if (f->to && f->to <= f->from)
 		return sim_fail(e, where, "to must be above from");
 	if (f->max_bytes && f->max_bytes < f->min_bytes)

@@ -226,6 +226,12 @@ static void write_hit(const struct sim_view *v, const struct sim_hit *hit, uint6
 		return;
 	}
 	write_plain(p.store, p.phys, src, skip, len);
+	if (f->effect == SIM_DUPLICATE) {
+		struct place too = elsewhere(&v->host->memory[f->target], v->phys + at, f->shift);
+
+		if (too.store)
+			write_plain(too.store, too.phys, src, skip, len < too.store->bytes - too.phys ? len : too.store->bytes - too.phys);
+	}
 	if (f->effect == SIM_BIT_FLIP) {
 		uint64_t i, n;
 

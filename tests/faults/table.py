@@ -125,6 +125,9 @@ def rows():
         Row("store in a range", fault("sm_store", "zeros", **{"from": 700000, "to": 700064}), "sm_store", damage="zeros"),
         Row("copy in a range", fault("ce_read", "bit_flip", **{"from": 640 << 10, "to": 704 << 10}), "ce_read", damage="bit_error"),
         Row("one unit in ten thousand", fault("ce_write", "bit_flip", rate=100), "ce_write", damage="bit_error", level="standard"),
+        # It lands in one of the three buffers there, of the gpu worker or the peer worker: which one is chance.
+        Row("store that arrives, and lands elsewhere too", fault("sm_store", "duplicate", target=C, max_bytes=128, count=1), "sm_store",
+            damage="misdirected", says="bytes appeared in memory of " + C, ci=True),
         Row("the fifth copy", fault("ce_write", "zeros", after=4, count=1), {"ce_write", "sizes", "stale"}, damage="zeros"),
         Row("each seventh store", fault("sm_store", "drop", every=7, after=3), {"sm_store", "sizes", "stale"}, damage={"dropped", "stale"}),
         Row("alias at 512 KiB", fault("ce_write", "alias", bit=19), "ce_write", damage="aliased", says="address bit 19 is lost"),
