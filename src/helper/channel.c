@@ -10,6 +10,7 @@
 
 #define SPIN_NS UINT64_C(50000)      /* small operations end within this: no sleep, least latency */
 #define YIELD_NS UINT64_C(300000)    /* then let others run */
+#define YIELD_EAGER_NS UINT64_C(1000000) /* where there are CPUs to spare: no chunk of a streamed buffer ends in a sleep */
 #define SLEEP_NS 50000L              /* then sleep in short pieces */
 #define HANGUP_NS UINT64_C(20000000) /* how often a long wait looks whether the conductor is still there */
 #define EAGER_NS UINT64_C(100000)    /* after an answer the next request is often near: waking up costs more than looking */
@@ -107,6 +108,7 @@ int p2s_channel_wait(struct p2s_channel *c, struct p2s_op_answer *a, uint64_t ti
 	uint64_t looked = start;
 	uint64_t raised = 0;
 	uint64_t limit = timeout_ns != 0 ? timeout_ns : P2S_DEFAULT_NS;
+	uint64_t awake = c->worker->eager ? YIELD_EAGER_NS : YIELD_NS;
 
 	for (;;) {
 		p2s_curesult r = c->worker->cu.cuStreamQuery(c->stream);
@@ -134,7 +136,7 @@ int p2s_channel_wait(struct p2s_channel *c, struct p2s_op_answer *a, uint64_t ti
 			if (c->control != NULL)
 				c->control->abort.word = 1;
 		}
-		if (now - start > YIELD_NS) {
+		if (now - start > awake) {
 			struct timespec ts = {.tv_nsec = SLEEP_NS};
 
 			nanosleep(&ts, NULL);

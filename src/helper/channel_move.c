@@ -161,6 +161,22 @@ void p2s_op_load(struct p2s_channel *c, struct p2s_call *call)
 	p2s_buffers_unpin(&c->worker->buffers, dst);
 }
 
+static int copy(struct p2s_channel *c, struct p2s_op_answer *a, const struct p2s_op_request *q, const struct p2s_buffer *to,
+				const struct p2s_buffer *from)
+{
+	p2s_cuptr dst = to->ptr + q->off;
+	p2s_cuptr src = from->ptr + q->off2;
+	uint64_t half = q->len / 2;
+
+	if (q->mode == P2S_COPY_PEER_ASYNC)
+		return P2S_CU(c, a, cuMemcpyPeerAsync, dst, c->worker->channel[to->channel].ctx, src,
+					  c->worker->channel[from->channel].ctx, q->len, c->stream);
+	if (q->mode == P2S_COPY_ASYNC)
+		return P2S_CU(c, a, cuMemcpyAsync, dst, src, q->len, c->stream);
+	return P2S_CU(c, a, cuMemcpyAsync, dst, src + half, half, c->stream) &&
+		   P2S_CU(c, a, cuMemcpyAsync, dst + half, src, half, c->stream);
+}
+
 void p2s_op_copy(struct p2s_channel *c, struct p2s_call *call)
 {
 	const struct p2s_op_request *q = call->q;
@@ -170,18 +186,12 @@ void p2s_op_copy(struct p2s_channel *c, struct p2s_call *call)
 	struct p2s_buffer *src = p2s_buffers_pin(&w->buffers, q->buf2);
 
 	if (!p2s_channel_reach(c, dst, q->off, q->len, 0) || !p2s_channel_reach(c, src, q->off2, q->len, 0) || q->len == 0 ||
-		q->mode > P2S_COPY_PEER_ASYNC || dst == src) {
+		q->mode > P2S_COPY_HALVES || (q->mode == P2S_COPY_HALVES && q->len % 2 != 0) || dst == src) {
 		p2s_channel_refuse(a, P2S_RC_BAD_REQUEST, "COPY");
 	} else if (q->mode == P2S_COPY_PEER_ASYNC && (w->cu.missing & P2S_FEATURE_PEER) != 0) {
 		p2s_channel_refuse(a, P2S_RC_UNSUPPORTED, "cuMemcpyPeerAsync");
-	} else if (begin(c, a)) {
-		int queued = q->mode == P2S_COPY_ASYNC
-						 ? P2S_CU(c, a, cuMemcpyAsync, dst->ptr + q->off, src->ptr + q->off2, q->len, c->stream)
-						 : P2S_CU(c, a, cuMemcpyPeerAsync, dst->ptr + q->off, w->channel[dst->channel].ctx, src->ptr + q->off2,
-								  w->channel[src->channel].ctx, q->len, c->stream);
-
-		if (queued)
-			finish(c, a, q->timeout_ns);
+	} else if (begin(c, a) && copy(c, a, q, dst, src)) {
+		finish(c, a, q->timeout_ns);
 	}
 	p2s_buffers_unpin(&w->buffers, src);
 	p2s_buffers_unpin(&w->buffers, dst);

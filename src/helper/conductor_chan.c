@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define ABORT_NS (300 * P2S_MS)  /* what a kernel gets to end after the abort word is raised */
-#define EAGER_NS UINT64_C(300000)
+#define EAGER_NS UINT64_C(1000000) /* as long as a worker stays awake for its engine (channel.c) */
 #define ANSWER_NS (700 * P2S_MS) /* for the worker to answer after its own time-out and abort */
 
 int p2s_chan_open(struct p2s_chan *chan, uint32_t gpu, int *child_sock)

@@ -3,9 +3,8 @@
 #include "core/word.h"
 #include "helper/legs.h"
 
-#define CHUNK (64 * P2S_MIB) /* moves for longer than the owner needs to check and poison as much */
-#define CHUNK_STORED (128 * P2S_MIB) /* a kernel's start and end cost more than a copy's */
-#define PASSES 3             /* what the start and the end cost then counts little: two milliseconds at 370 GB/s */
+#define CHUNK (128 * P2S_MIB) /* moves for longer than the owner needs to check and poison as much; starts and ends cost little of it */
+#define PASSES 4              /* what the very start and the end cost then counts little: three milliseconds at 370 GB/s */
 /* Of simulated GPUs, whose copies cost the time of the machine that they run on. */
 #define CHUNK_PLAYED P2S_MIB
 #define CHUNKS_PLAYED 8
@@ -26,12 +25,12 @@ struct stream {
 	struct p2s_op_answer answer;
 };
 
-static uint64_t chunk_of(const struct p2s_lane *lane, enum p2s_engine by, uint64_t len)
+static uint64_t chunk_of(const struct p2s_lane *lane, uint64_t len)
 {
 	uint64_t chunk = CHUNK_PLAYED;
 
 	if (lane->run->ask.host_dir[0] == '\0')
-		return by == P2S_BY_STORE ? CHUNK_STORED : CHUNK;
+		return CHUNK;
 	while (chunk * CHUNKS_PLAYED < len)
 		chunk *= 2;
 	return chunk;
@@ -39,7 +38,7 @@ static uint64_t chunk_of(const struct p2s_lane *lane, enum p2s_engine by, uint64
 
 int p2s_stream_pays(const struct p2s_lane *lane, enum p2s_engine by, uint64_t len)
 {
-	return (by == P2S_BY_STORE || by == P2S_BY_CE_WRITE) && len >= 2 * chunk_of(lane, by, len);
+	return (by == P2S_BY_STORE || by == P2S_BY_CE_WRITE) && len >= 2 * chunk_of(lane, len);
 }
 
 static uint64_t offset(const struct stream *s, uint32_t step)
@@ -87,8 +86,8 @@ static void own(struct stream *s, uint32_t op, uint32_t step)
 	}
 }
 
-/* Copies of a later pass take each chunk from another place of the source: its words are then those of another seed, the same
- * for the whole buffer, and no chunk ever gets the words that it had. */
+/* Copies of a later pass take each half of a chunk from another place of the source: its words are then those of another seed,
+ * the same for the whole buffer, and no place ever gets the words that it had. */
 static struct p2s_op_request move(const struct stream *s, uint32_t step)
 {
 	const struct p2s_lane *lane = s->t->lane;
@@ -99,8 +98,8 @@ static struct p2s_op_request move(const struct stream *s, uint32_t step)
 	if (s->by != P2S_BY_STORE) {
 		req.op = P2S_OP_COPY;
 		req.buf2 = lane->loc_acc;
-		req.off2 = ((step % s->chunks) ^ pass) * s->chunk;
-		req.mode = P2S_COPY_ASYNC;
+		req.off2 = ((step % s->chunks) ^ pass / 2) * s->chunk;
+		req.mode = pass % 2 != 0 ? P2S_COPY_HALVES : P2S_COPY_ASYNC;
 	}
 	return req;
 }
@@ -166,19 +165,19 @@ static int judge(struct stream *s)
 
 static void set_passes(struct stream *s)
 {
-	int whole = s->last == s->chunk && (s->chunks & (s->chunks - 1)) == 0;
+	int whole = s->last == s->chunk && (s->chunks & (s->chunks - 1)) == 0; /* two chunks or more: four halves */
 	int once = s->t->lane->run->ask.host_dir[0] != '\0' && s->chunks * s->chunk > PASSES_PLAYED_MOST;
-	uint32_t passes = !once && (s->by == P2S_BY_STORE || (whole && s->chunks >= PASSES)) ? PASSES : 1;
+	uint32_t passes = !once && (s->by == P2S_BY_STORE || whole) ? PASSES : 1;
 
 	s->steps = passes * s->chunks;
 	for (uint32_t i = 0; i < passes; i++)
-		s->seed[i] = s->by == P2S_BY_STORE || i == 0 ? p2s_trial_seed(s->t) : s->seed[0] ^ (i * s->chunk / 8);
+		s->seed[i] = s->by == P2S_BY_STORE || i == 0 ? p2s_trial_seed(s->t) : s->seed[0] ^ (i * (s->chunk / 2) / 8);
 }
 
 int p2s_step_stream(struct p2s_trial *t, enum p2s_engine by, uint64_t len)
 {
 	const struct p2s_lane *lane = t->lane;
-	struct stream s = {.t = t, .by = by, .chunk = chunk_of(lane, by, len)};
+	struct stream s = {.t = t, .by = by, .chunk = chunk_of(lane, len)};
 	uint64_t start, moved;
 
 	s.chunks = (uint32_t)((len + s.chunk - 1) / s.chunk);

@@ -90,7 +90,11 @@ enum {
 enum { P2S_INIT_ANY = 0, P2S_INIT_TEXT = 1 /* kernels from PTX text only, for tests of both */ };
 enum { P2S_ALLOC_PLAIN = 0 /* cuMemAlloc: exportable as IPC, reachable as peer */, P2S_ALLOC_CUMEM = 1 };
 enum { P2S_FLAG_COPY = 0, P2S_FLAG_KERNEL = 1, P2S_FLAG_WRITE = 2 };
-enum { P2S_COPY_ASYNC = 0 /* cuMemcpyAsync */, P2S_COPY_PEER_ASYNC = 1 /* cuMemcpyPeerAsync */ };
+enum {
+	P2S_COPY_ASYNC = 0,      /* cuMemcpyAsync */
+	P2S_COPY_PEER_ASYNC = 1, /* cuMemcpyPeerAsync */
+	P2S_COPY_HALVES = 2      /* cuMemcpyAsync twice: the source's second half to the first of the target, its first to the second */
+};
 
 enum { P2S_FEATURE_IPC = 1, P2S_FEATURE_CUMEM = 2, P2S_FEATURE_PEER = 4, P2S_FEATURE_ATOMICS = 8, P2S_FEATURE_STREAM_WRITE = 16 };
 

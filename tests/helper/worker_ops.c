@@ -350,7 +350,7 @@ static void bad_requests_touch_nothing(void **state)
 		{.op = P2S_OP_LOAD, .buf = BUF(1), .buf2 = BUF(2), .len = 8, .mode = 3},
 		{.op = P2S_OP_LOAD, .buf = BUF(1), .buf2 = BUF(2), .off = 1, .len = 8, .mode = 1},
 		{.op = P2S_OP_COPY, .buf = BUF(1), .buf2 = BUF(2), .off2 = 2 * MIB - 4, .len = 8},
-		{.op = P2S_OP_COPY, .buf = BUF(1), .buf2 = BUF(2), .len = 8, .mode = 2},
+		{.op = P2S_OP_COPY, .buf = BUF(1), .buf2 = BUF(2), .len = 8, .mode = 3},
 		{.op = P2S_OP_PEEK, .buf = BUF(1), .len = 1025},
 		{.op = P2S_OP_HOST_MAP, .buf = BUF(7), .len = 4096},
 		{.op = P2S_OP_HOST_COPY, .buf = BUF(1), .buf2 = BUF(2), .len = 8},
@@ -434,12 +434,17 @@ static void handles_between_processes(void **state)
 		holds(&d[1], 0, PEER(1), 4224, 4096, POISON);
 		assert_int_equal(ASK(&d[0], 0, &a, .op = P2S_OP_LOAD, .buf = BUF(1), .buf2 = BUF(5), .len = MIB), P2S_RC_OK);
 		holds(&d[0], 0, BUF(1), 8192, 65536, POISON);
-		for (uint32_t mode = P2S_COPY_ASYNC; mode <= P2S_COPY_PEER_ASYNC; mode++) {
+		for (uint32_t mode = P2S_COPY_ASYNC; mode <= P2S_COPY_HALVES; mode++) {
+			/* Halves that change places hold what another seed would have put there. */
+			uint64_t seed = mode == P2S_COPY_HALVES ? (SEED + mode) ^ MIB / 2 / 8 : SEED + mode;
+
 			assert_int_equal(ASK(&d[0], 0, &a, .op = P2S_OP_FILL, .buf = BUF(1), .len = MIB, .seed = SEED + mode), P2S_RC_OK);
 			assert_int_equal(ASK(&d[0], 0, &a, .op = P2S_OP_COPY, .buf = BUF(5), .buf2 = BUF(1), .len = MIB, .mode = mode),
 							 P2S_RC_OK);
-			holds(&d[1], 0, PEER(1), 0, MIB, SEED + mode);
+			holds(&d[1], 0, PEER(1), 0, MIB, seed);
 		}
+		assert_int_equal(ASK(&d[0], 0, &a, .op = P2S_OP_COPY, .buf = BUF(5), .buf2 = BUF(1), .len = 4095, .mode = P2S_COPY_HALVES),
+						 P2S_RC_BAD_REQUEST);
 		/* only the owner judges */
 		assert_int_equal(ASK(&d[0], 0, &a, .op = P2S_OP_CHECK, .buf = BUF(5), .len = 64, .seed = SEED), P2S_RC_BAD_REQUEST);
 		assert_int_equal(ASK(&d[0], 0, &a, .op = P2S_OP_RELEASE, .buf = BUF(5)), P2S_RC_OK);
