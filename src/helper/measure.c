@@ -27,29 +27,36 @@ static int verified(struct p2s_run *run, uint32_t a, uint32_t b, int m)
 	return !atomic_load(&way->bad) && (load == 0 || load == P2PSAFE_VERDICT_OK || load == P2PSAFE_VERDICT_UNTESTED);
 }
 
-/* The first mapping, in the order in which they are tested, that may be measured from..to. */
-static void open_lane(struct p2s_measure *m, uint32_t from, uint32_t to)
+/* The lane from..to over one mapping, if it may be measured. */
+static int open_lane(struct p2s_measure *m, struct p2s_mlane *l, uint32_t from, uint32_t to, int map)
 {
-	struct p2s_mlane *l = &m->lanes[(size_t)from * m->n + to];
+	int kind = map == P2S_M_PEER ? P2S_CHAN_PEER : P2S_CHAN_GPU;
 	uint32_t a = m->gpu[from];
 	uint32_t b = m->gpu[to];
 
-	for (int map = 0; map < P2S_M_COUNT && !l->ok; map++) {
-		int kind = map == P2S_M_PEER ? P2S_CHAN_PEER : P2S_CHAN_GPU;
-
-		if (!p2s_run_may_test(m->run, a, b) || !verified(m->run, a, b, map) || !p2s_lane_open(m->run, a, b, map, &l->lane))
-			continue;
-		/* Frameworks' way, process to process, is there nearly always; the other module is loaded only where it is not. */
-		if (kind == P2S_CHAN_PEER && !m->peers) {
-			m->peers = 1;
-			p2s_measure_init(m, kind);
-		}
-		l->ok = m->inited[kind][a] && m->inited[kind][b];
+	if (!p2s_run_may_test(m->run, a, b) || !verified(m->run, a, b, map) || !p2s_lane_open(m->run, a, b, map, &l->lane))
+		return 0;
+	if (kind == P2S_CHAN_PEER && !m->peers) {
+		m->peers = 1;
+		p2s_measure_init(m, kind);
 	}
+	l->ok = m->inited[kind][a] && m->inited[kind][b];
 	if (!l->ok)
-		return;
+		return 0;
 	p2s_trial_begin(&l->trial, &l->lane, P2PSAFE_LEG_LOAD);
 	l->trial.quiet = 1; /* what is right was told by the legs before */
+	return 1;
+}
+
+/* Frameworks' way, process to process, in the order in which mappings are tested; and the other, or only that. */
+static void open_lanes(struct p2s_measure *m, uint32_t from, uint32_t to)
+{
+	size_t at = (size_t)from * m->n + to;
+	int open = 0;
+
+	for (int map = 0; map < P2S_M_PEER && !open; map++)
+		open = open_lane(m, &m->lanes[at], from, to, map);
+	open_lane(m, open ? &m->inside[at] : &m->lanes[at], from, to, P2S_M_PEER);
 }
 
 static void tell(struct p2s_measure *m, const struct p2s_mlane *l)
@@ -161,17 +168,18 @@ void p2s_measure_run(struct p2s_run *run)
 	most = BASE_NS + p2s_schedule_rounds(m.n) * ROUND_NS;
 	m.end_ns = now + (m.played || most > left / 2 ? left / 2 : most);
 	m.part_ns = m.end_ns;
-	m.lanes = calloc((size_t)m.n * m.n + 1, sizeof *m.lanes);
+	m.lanes = calloc((size_t)m.n * m.n + 1, 2 * sizeof *m.lanes);
 	if (m.n < 2 || m.lanes == NULL) {
 		free(m.lanes);
 		return;
 	}
+	m.inside = m.lanes + (size_t)m.n * m.n;
 	p2s_link_phase(run, "measure", m.n * (m.n - 1) / 2);
 	p2s_measure_init(&m, P2S_CHAN_GPU);
 	for (uint32_t i = 0; i < m.n; i++)
 		for (uint32_t j = 0; j < m.n; j++)
 			if (i != j && p2s_measure_may(&m))
-				open_lane(&m, i, j);
+				open_lanes(&m, i, j);
 	p2s_measure_host_links(&m);
 	for (uint32_t round = 0; round < p2s_schedule_rounds(m.n); round++) {
 		m.part_ns = p2s_schedule_until(p2s_now_ns(), m.end_ns, p2s_schedule_rounds(m.n) - round + (m.n > 2 ? 1 : 0));

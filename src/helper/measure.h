@@ -37,7 +37,8 @@ struct p2s_measure {
 	int ring[P2S_MAX_GPUS];                   /* its ring is mapped */
 	int ring_fd[P2S_MAX_GPUS];
 	uint64_t alone[P2PSAFE_PATH_SYS + 1]; /* copy-engine writes of the first pair of this path class, alone */
-	struct p2s_mlane *lanes; /* n * n, [from * n + to] */
+	struct p2s_mlane *lanes;  /* n * n, [from * n + to] */
+	struct p2s_mlane *inside; /* likewise, over memory mapped within one process; ok: there, and not what lanes has */
 };
 
 /* One request on each of many channels, at once. A channel occurs once. */
