@@ -41,4 +41,4 @@ say "libFuzzer searches on, for a fixed number of runs"
 run_in build-clang -L '^search$'
 # Left to the sanitized build, where more is seen: long tests of bad input, and what is said of each host.
 say "tests of the gcc build"
-run_in build-gcc -E '^(hosts\.(hostile|(s|f|x-|m-|ok-|capture-).*)|conductor_(odd|log|thorough)|faults\.table|worker_ptx_runs)$'
+run_in build-gcc -E '^(hosts\.(hostile|(s|f|x-|m-|ok-|capture-).*)|conductor_(odd|log|thorough|stream)|faults\.table|worker_ptx_runs)$'

@@ -81,13 +81,22 @@ static int bits(uint64_t x)
 	return n;
 }
 
+int p2s_judge_decode(const struct p2s_expect *e, uint64_t found, struct p2s_tag *tag)
+{
+	if (!p2s_word_decode(found, e->want.key, e->bytes / 8, e->gpus, tag))
+		return 0;
+	if (tag->leg != 0) /* poison is where it is */
+		tag->offset ^= (e->want.seed ^ e->want.key) & P2S_WORD_OFFSET_MASK;
+	return tag->offset < e->bytes / 8;
+}
+
 /* A word that is a valid pattern word under one of the known keys, but not the one that belongs here. */
 static int32_t decoded_name(const struct p2s_expect *e, uint64_t off, uint64_t found)
 {
 	struct p2s_tag tag;
 	uint32_t epoch = (uint32_t)((e->want.seed ^ e->want.key) >> P2S_WORD_EPOCH_SHIFT) & 2047;
 
-	if (p2s_word_decode(found, e->want.key, e->bytes / 8, e->gpus, &tag)) {
+	if (p2s_judge_decode(e, found, &tag)) {
 		if (tag.leg == 0 && tag.dst == e->dst)
 			return tag.offset == off / 8 ? P2PSAFE_DAMAGE_DROPPED : P2PSAFE_DAMAGE_SHIFTED;
 		if (tag.src != e->src || tag.dst != e->dst)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/word.h"
 #include "helper/kernels.h"
 
 #define P2S_JUDGE_AGREE 8
@@ -47,6 +48,9 @@ struct p2s_judgement {
 
 /* The word that belongs at byte offset off (multiple of 8), borders included. */
 uint64_t p2s_judge_word(const struct p2s_expect *e, uint64_t off);
+/* As p2s_word_decode, for the words of this transfer: where it takes them from another place of its source, their offsets are
+ * those of their places in the target. */
+int p2s_judge_decode(const struct p2s_expect *e, uint64_t found, struct p2s_tag *tag);
 /* One wrong word. */
 int32_t p2s_judge_name(const struct p2s_expect *e, uint64_t off, uint64_t found);
 /* The answer of CHECK, and of closer looks at other places of the same range. samples holds count entries. */

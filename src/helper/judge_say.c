@@ -13,17 +13,12 @@ static uint64_t needed(size_t count)
 	return count < P2S_JUDGE_AGREE ? count : P2S_JUDGE_AGREE;
 }
 
-static int decoded(const struct p2s_expect *e, const struct p2s_sample *s, struct p2s_tag *tag)
-{
-	return p2s_word_decode(s->found, e->want.key, e->bytes / 8, e->gpus, tag);
-}
-
 /* Bytes from where the word belongs to where it lies; 0: it belongs here, or is no word of this transfer. */
 static int64_t moved_by(const struct p2s_expect *e, const struct p2s_sample *s)
 {
 	struct p2s_tag tag;
 
-	if (!decoded(e, s, &tag) || tag.src != e->src || tag.dst != e->dst)
+	if (!p2s_judge_decode(e, s->found, &tag) || tag.src != e->src || tag.dst != e->dst)
 		return 0;
 	return (int64_t)(s->offset - tag.offset * 8);
 }
@@ -63,10 +58,13 @@ static int64_t common_move(const struct p2s_expect *e, const struct p2s_sample *
 }
 
 /* The one power of two by which the offsets of all moved words differ from where they belong, in a transfer that wrote to both
- * places: what is smaller was moved, for all that can be seen. 0 none. */
-static uint64_t common_bit(const struct p2s_expect *e, const struct p2s_sample *samples, size_t count)
+ * places: what is smaller was moved, for all that can be seen. 0 none. *both: some lie too low by it and some too high, which
+ * no lost bit does. */
+static uint64_t common_bit(const struct p2s_expect *e, const struct p2s_sample *samples, size_t count, int *both)
 {
 	uint64_t bit = 0;
+	int low = 0;
+	int high = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		int64_t m = moved_by(e, &samples[i]);
@@ -78,7 +76,10 @@ static uint64_t common_bit(const struct p2s_expect *e, const struct p2s_sample *
 		    samples[i].offset >= e->in_end)
 			return 0;
 		bit = x;
+		low |= m < 0;
+		high |= m > 0;
 	}
+	*both = low && high;
 	return bit;
 }
 
@@ -86,11 +87,16 @@ static void say_moved(const struct p2s_expect *e, const struct p2s_sample *sampl
 {
 	uint64_t agree;
 	int64_t move = common_move(e, samples, count, &agree);
-	uint64_t bit = common_bit(e, samples, count);
+	int both = 0;
+	uint64_t bit = common_bit(e, samples, count, &both);
 
 	if (agree < needed(count))
 		return;
 	out->moved = move;
+	if (bit != 0 && both) {
+		snprintf(out->said, sizeof out->said, "what is 0x%" PRIx64 " bytes apart changed places", bit);
+		return;
+	}
 	if (bit != 0) {
 		out->damage = P2PSAFE_DAMAGE_ALIASED;
 		snprintf(out->said, sizeof out->said, "address bit %u is lost: what is 0x%" PRIx64 " bytes apart shares one place",
@@ -160,7 +166,7 @@ static void say_whose(const struct p2s_expect *e, const struct p2s_sample *sampl
 	for (size_t i = 0; i < count; i++) {
 		struct p2s_tag tag;
 
-		if (!decoded(e, &samples[i], &tag) || (tag.src == e->src && tag.dst == e->dst))
+		if (!p2s_judge_decode(e, samples[i].found, &tag) || (tag.src == e->src && tag.dst == e->dst))
 			continue;
 		if (same == 0)
 			first = tag;

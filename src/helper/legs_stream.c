@@ -3,7 +3,7 @@
 #include "core/word.h"
 #include "helper/legs.h"
 
-#define CHUNK (128 * P2S_MIB) /* moves for longer than the owner needs to check and poison as much; starts and ends cost little of it */
+#define CHUNK (128 * P2S_MIB) /* moves for longer than the owner needs to check and poison as much; starts and ends cost little */
 #define PASSES 4              /* what the very start and the end cost then counts little: three milliseconds at 370 GB/s */
 /* Of simulated GPUs, whose copies cost the time of the machine that they run on. */
 #define CHUNK_PLAYED P2S_MIB
@@ -117,10 +117,10 @@ static void wait_move(struct stream *s, uint32_t step)
 	s->t->out.bytes += length(s, step);
 }
 
-/* Once something is wrong the rest of the pass is still moved, and nothing after it. */
+/* Once something is wrong the rest of its pass is still moved, and nothing after it, which would be taken for damage. */
 static int goes_on(const struct stream *s, uint32_t step)
 {
-	return step + 1 < s->steps && s->failed == NULL && (!s->bad || (step + 1) % s->chunks != 0);
+	return step + 1 < s->steps && s->failed == NULL && (!s->bad || (step + 1) / s->chunks == s->bad_step / s->chunks);
 }
 
 static void run(struct stream *s)
@@ -174,15 +174,25 @@ static void set_passes(struct stream *s)
 		s->seed[i] = s->by == P2S_BY_STORE || i == 0 ? p2s_trial_seed(s->t) : s->seed[0] ^ (i * (s->chunk / 2) / 8);
 }
 
+/* Passes from..to - 1 are what a window held earlier. The judge must not hear of one that was not there yet. */
+static void remember(const struct stream *s, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i++)
+		p2s_lane_remember(s->t->lane, s->t->key, s->seed[i]);
+}
+
 int p2s_step_stream(struct p2s_trial *t, enum p2s_engine by, uint64_t len)
 {
 	const struct p2s_lane *lane = t->lane;
 	struct stream s = {.t = t, .by = by, .chunk = chunk_of(lane, len)};
 	uint64_t start, moved;
+	uint32_t passes;
+	int right;
 
 	s.chunks = (uint32_t)((len + s.chunk - 1) / s.chunk);
 	s.last = len - (s.chunks - 1) * s.chunk;
 	set_passes(&s);
+	passes = s.steps / s.chunks;
 	t->device_ns = 0;
 	if (by != P2S_BY_STORE && !p2s_step_fill(t, lane->acc, lane->loc_acc, 0, len, s.seed[0]))
 		return 0;
@@ -191,15 +201,17 @@ int p2s_step_stream(struct p2s_trial *t, enum p2s_engine by, uint64_t len)
 	if (s.failed == NULL)
 		run(&s);
 	t->wall_ns = p2s_now_ns() - start;
-	for (uint32_t i = 0; i < s.steps / s.chunks; i++)
-		p2s_lane_remember(lane, t->key, s.seed[i]);
+	remember(&s, 0, s.bad ? s.bad_step / s.chunks : passes);
+	right = !s.bad || s.failed != NULL || judge(&s);
+	if (s.bad)
+		remember(&s, s.bad_step / s.chunks, passes);
 	if (s.failed != NULL)
 		return p2s_trial_fail(t, s.failed, &s.failure);
-	if (s.bad && !judge(&s))
+	if (!right)
 		return 0;
-	t->out.rounds += s.steps / s.chunks;
+	t->out.rounds += passes;
 	p2s_trial_cover(t, 0, len);
-	moved = s.steps / s.chunks * len;
+	moved = passes * len;
 	if (t->wall_ns > 0)
 		t->out.verified_bytes_per_s = (uint64_t)((double)moved * 1e9 / (double)t->wall_ns);
 	return 1;

@@ -9,6 +9,14 @@ target_include_directories(conductor_pure PRIVATE ${conductor_includes})
 target_link_libraries(conductor_pure PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
 add_test(NAME conductor_pure COMMAND conductor_pure)
 
+# What streams a large buffer, over arrays instead of GPUs.
+add_executable(conductor_stream conductor_stream.c $<TARGET_OBJECTS:p2psafe_core>
+  ${PROJECT_SOURCE_DIR}/src/helper/judge.c ${PROJECT_SOURCE_DIR}/src/helper/judge_say.c ${PROJECT_SOURCE_DIR}/src/helper/legs.c
+  ${PROJECT_SOURCE_DIR}/src/helper/legs_look.c ${PROJECT_SOURCE_DIR}/src/helper/legs_stream.c)
+target_include_directories(conductor_stream PRIVATE ${conductor_includes})
+target_link_libraries(conductor_stream PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
+add_test(NAME conductor_stream COMMAND conductor_stream)
+
 # conductor_test(NAME SECONDS [PROPERTY VALUE...])
 function(conductor_test name seconds)
   add_executable(${name} ${name}.c conductor_player.c conductor_hosts.c $<TARGET_OBJECTS:p2psafe_core>)
