@@ -284,9 +284,15 @@ static void loads_inside(struct p2s_measure *m, struct p2s_mlane *const *lanes, 
 		inside[n++] = l;
 	}
 	one_kind(m, inside, n, P2S_WAY_SM_LOAD);
-	for (uint32_t i = 0; i < n; i++)
-		if (inside[i]->way[P2S_WAY_SM_LOAD] > lanes[of[i]]->way[P2S_WAY_SM_LOAD])
-			lanes[of[i]]->way[P2S_WAY_SM_LOAD] = inside[i]->way[P2S_WAY_SM_LOAD];
+	for (uint32_t i = 0; i < n; i++) {
+		struct p2s_mlane *l = lanes[of[i]];
+
+		/* What is wrong there is the pair's: nothing more is tried on it. */
+		if (!inside[i]->ok && atomic_load(&p2s_run_way(m->run, l->lane.a, l->lane.b)->bad))
+			l->ok = 0;
+		if (inside[i]->way[P2S_WAY_SM_LOAD] > l->way[P2S_WAY_SM_LOAD])
+			l->way[P2S_WAY_SM_LOAD] = inside[i]->way[P2S_WAY_SM_LOAD];
+	}
 }
 
 void p2s_measure_speeds(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint32_t count)

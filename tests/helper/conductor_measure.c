@@ -143,6 +143,25 @@ static void wrong_bytes_under_measuring_veto(void **state)
 	play_free(&p);
 }
 
+/* Loads within one process are measured beside those from process to process, and are as much of a pair: what is wrong there takes all
+ * its numbers away. */
+static void wrong_loads_within_one_process_veto(void **state)
+{
+	(void)state;
+	play_host(2, "nvlink",
+			  "{\"src\": \"0000:10:00.0\", \"dst\": \"0000:20:00.0\", \"op\": \"sm_load\", \"mapping\": \"peer\", "
+			  "\"effect\": \"bit_flip\", \"min_bytes\": 33554432}",
+			  MEASURE);
+	assert_int_equal(play_verdict(&p, 0, 1, P2PSAFE_LEG_SM_LOAD, P2PSAFE_MAPPING_PEER), P2PSAFE_VERDICT_OK);
+	assert_int_equal(play_verdict(&p, 0, 1, P2PSAFE_LEG_LOAD, P2PSAFE_MAPPING_PEER), P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(play_verdict(&p, 0, 1, P2PSAFE_LEG_LOAD, P2PSAFE_MAPPING_CUMEM), 0);
+	for (size_t i = 0; i < p.measure_count; i++)
+		assert_true(p.measures[i].src != 0 || p.measures[i].kind == P2S_MEASURE_STAGED ||
+					p.measures[i].kind == P2S_MEASURE_STAGED_NS || p.measures[i].kind == P2S_MEASURE_STAGED_BOTH_WAYS);
+	near(got(1, 0, P2S_MEASURE_CE_WRITE), 390 * GB, 3);
+	play_free(&p);
+}
+
 /* An engine that was right in every leg and does not come back while it is timed: that direction is a HANG and has no numbers,
  * nothing more is tried on its two GPUs, and the way back is not blamed. Whoever asked to keep going gets all numbers of the
  * others. */
@@ -296,6 +315,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nobody_measures_unasked),
 		cmocka_unit_test(what_failed_has_no_numbers),
 		cmocka_unit_test(wrong_bytes_under_measuring_veto),
+		cmocka_unit_test(wrong_loads_within_one_process_veto),
 		cmocka_unit_test(a_hang_under_measuring),
 		cmocka_unit_test(slow_links_are_not_measured_for_long),
 		cmocka_unit_test(a_collapse_shows_only_under_load),
