@@ -97,6 +97,7 @@ struct p2s_device { /* a GPU of the run */
 enum { P2S_MAP_UNTRIED = 0, P2S_MAP_READY = 1, P2S_MAP_REFUSED = 2, P2S_MAP_FAILED = 3 };
 
 struct p2s_way { /* a directed pair */
+	/* The first three and limit only with table_lock: the threads of the side workers may change them at any time. */
 	int32_t path;
 	int32_t nccl_path;
 	int32_t nvlinks;
@@ -174,6 +175,17 @@ struct p2s_run {
 static inline struct p2s_way *p2s_run_way(struct p2s_run *run, uint32_t a, uint32_t b)
 {
 	return &run->way[(size_t)a * run->n + b];
+}
+
+/* P2PSAFE_PATH_* as far as it is known by now: the host worker may still be answering. */
+static inline int32_t p2s_run_path(struct p2s_run *run, uint32_t a, uint32_t b)
+{
+	int32_t path;
+
+	pthread_mutex_lock(&run->table_lock);
+	path = p2s_run_way(run, a, b)->path;
+	pthread_mutex_unlock(&run->table_lock);
+	return path;
 }
 
 static inline int p2s_run_keeps_going(const struct p2s_run *run)

@@ -28,7 +28,7 @@ int p2s_run_may_test(struct p2s_run *run, uint32_t a, uint32_t b)
 		return 1;
 	if (!back->clean || atomic_load(&there->bad) || atomic_load(&back->bad))
 		return 0;
-	return !atomic_load(&run->corrupt) || there->path == P2PSAFE_PATH_NVL;
+	return !atomic_load(&run->corrupt) || p2s_run_path(run, a, b) == P2PSAFE_PATH_NVL;
 }
 
 int p2s_lane_alive(const struct p2s_lane *lane)

@@ -336,7 +336,7 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 {
 	struct p2s_way *way = p2s_run_way(run, a, b);
 	/* Once a pair was CORRUPT, others on PCIe get the first store and no more. */
-	int only_store = atomic_load(&run->corrupt) && !p2s_run_keeps_going(run) && way->path != P2PSAFE_PATH_NVL;
+	int only_store = atomic_load(&run->corrupt) && !p2s_run_keeps_going(run) && p2s_run_path(run, a, b) != P2PSAFE_PATH_NVL;
 	struct later later = {.due = 0};
 	int done = 0;
 	int clean = 1;
@@ -375,7 +375,7 @@ static void rank(struct p2s_run *run, int nvlink)
 			uint32_t a = run->tested[i];
 			uint32_t b = run->tested[j];
 
-			if (i == j || (p2s_run_way(run, a, b)->path == P2PSAFE_PATH_NVL) != nvlink)
+			if (i == j || (p2s_run_path(run, a, b) == P2PSAFE_PATH_NVL) != nvlink)
 				continue;
 			if (p2s_run_may_start(run) && !atomic_load(&run->gpu[a].out) && !atomic_load(&run->gpu[b].out))
 				contact(run, a, b);

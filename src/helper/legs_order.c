@@ -323,7 +323,7 @@ static void order_mapping(struct p2s_run *run, uint32_t a, uint32_t b, int m, un
 		p2s_leg_message(run, a, b, m, posted, 1, P2S_MESSAGE_ALL);
 	if (tearing)
 		finish_tearing(run, a, b, posted, iters, &tear);
-	if (dirs != 0 && p2s_run_way(run, a, b)->path == P2PSAFE_PATH_NVL && may_go_on(run, a, b))
+	if (dirs != 0 && p2s_run_path(run, a, b) == P2PSAFE_PATH_NVL && may_go_on(run, a, b))
 		p2s_tear_line(run, a, b, m, dirs);
 }
 

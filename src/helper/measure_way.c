@@ -306,7 +306,7 @@ void p2s_measure_apart(struct p2s_measure *m, struct p2s_mlane *const *lanes, ui
 {
 	for (uint32_t i = 0; i < count; i++) {
 		struct p2s_mlane *l = lanes[i];
-		uint64_t *alone = &m->alone[p2s_run_way(m->run, l->lane.a, l->lane.b)->path];
+		uint64_t *alone = &m->alone[p2s_run_path(m->run, l->lane.a, l->lane.b)];
 		uint64_t beside = l->way[P2S_WAY_CE_WRITE];
 
 		if (!l->ok)
