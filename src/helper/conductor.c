@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "helper/cpus.h"
 #include "helper/legs.h"
 #include "helper/roles.h"
 #include "helper/schedule.h"
@@ -126,7 +127,8 @@ static void look_at_host(struct p2s_run *run)
 	if (slash != NULL)
 		*slash = '\0';
 	run->simulated = run->ask.host_dir[0] != '\0' || run->ask.cuda_library[0] != '\0';
-	run->eager = run->ask.host_dir[0] == '\0' && sysconf(_SC_NPROCESSORS_ONLN) >= P2S_EAGER_CPUS;
+	/* Simulated engines need the CPUs. */
+	run->eager = run->ask.host_dir[0] == '\0' && p2s_cpus_enough(p2s_cpus_allowed(), run->tested_count);
 	run->has_cuda = 1;
 	if (run->ask.host_dir[0] == '\0')
 		return;

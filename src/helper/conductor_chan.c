@@ -102,7 +102,7 @@ void p2s_chan_follow(struct p2s_chan *chan, struct p2s_op_request *req)
 		die(chan, "worker takes no requests");
 }
 
-/* Operations are short: where there are CPUs to spare, looking costs less time than waking up. Simulated engines need the CPUs. */
+/* Operations are short: where there are CPUs to spare, looking costs less time than waking up. */
 static enum p2s_io listen_eagerly(struct p2s_run *run, struct p2s_chan *chan, union p2s_op_any *any, uint16_t *got, int *fd)
 {
 	uint64_t until = p2s_now_ns() + EAGER_NS;

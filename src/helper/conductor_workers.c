@@ -164,7 +164,7 @@ static int start_group(struct p2s_run *run, const char *role, const struct envir
 	char path[1100];
 	char channels[256] = "";
 	int socks[P2S_MAX_GPUS];
-	const char *args[6] = {"worker"};
+	const char *args[8] = {"worker"};
 	size_t n = 1;
 	size_t at = 0;
 	int ok = 1;
@@ -180,6 +180,8 @@ static int start_group(struct p2s_run *run, const char *role, const struct envir
 		args[n++] = "--cuda";
 		args[n++] = path;
 	}
+	args[n++] = "--eager";
+	args[n++] = run->eager ? "1" : "0";
 	args[n++] = "--channels";
 	args[n++] = channels;
 	args[n] = NULL;

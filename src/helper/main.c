@@ -15,7 +15,7 @@
 static int usage(void)
 {
 	fputs("usage: p2psafe-helper --version | conductor | host | nvml [--library PATH] | "
-	      "worker [--cuda PATH] --channels FD[,FD...]\n",
+	      "worker [--cuda PATH] [--eager 0|1] --channels FD[,FD...]\n",
 	      stderr);
 	return 2;
 }
@@ -53,6 +53,8 @@ static int worker(int argc, char **argv)
 	for (int i = 2; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--cuda") == 0)
 			args.cuda_library = argv[i + 1];
+		else if (strcmp(argv[i], "--eager") == 0)
+			args.eager = strcmp(argv[i + 1], "1") == 0;
 		else if (strcmp(argv[i], "--channels") == 0)
 			args.count = parse_channels(argv[i + 1], args.fds);
 		else

@@ -98,8 +98,6 @@ enum {
 
 enum { P2S_FEATURE_IPC = 1, P2S_FEATURE_CUMEM = 2, P2S_FEATURE_PEER = 4, P2S_FEATURE_ATOMICS = 8, P2S_FEATURE_STREAM_WRITE = 16 };
 
-#define P2S_EAGER_CPUS 8 /* where there are as many, looking for work a little while is worth more than the CPU time */
-
 #define P2S_BUF(gpu, n) (((uint32_t)(gpu) + 1) << 16 | (uint32_t)(n))
 
 #define P2S_PROTO_FILE "helper/ops.def"

@@ -84,7 +84,7 @@ int p2s_worker_main(const struct p2s_worker_args *args)
 	prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0); /* short sleeps while polling should be short */
 	worker.cuda_library = args->cuda_library;
 	worker.count = args->count;
-	worker.eager = sysconf(_SC_NPROCESSORS_ONLN) >= P2S_EAGER_CPUS;
+	worker.eager = args->eager;
 	pthread_mutex_init(&worker.once, NULL);
 	p2s_buffers_init(&worker.buffers);
 	for (int i = 0; i < args->count; i++) {

@@ -8,6 +8,7 @@ struct p2s_worker_args {
 	const char *cuda_library; /* path for dlopen; NULL: libcuda.so.1 */
 	int fds[P2S_MAX_GPUS];    /* one SOCK_SEQPACKET socket per channel */
 	int count;
+	int eager;                /* CPUs to spare: cpus.h */
 };
 
 /* Serves all channels until each has QUIT or its peer has closed. Returns the exit status. End of file on every channel

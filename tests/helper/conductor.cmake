@@ -3,7 +3,7 @@ pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 set(conductor_includes ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/lib)
 
 add_executable(conductor_pure conductor_pure.c
-  ${PROJECT_SOURCE_DIR}/src/helper/judge.c ${PROJECT_SOURCE_DIR}/src/helper/judge_say.c
+  ${PROJECT_SOURCE_DIR}/src/helper/cpus.c ${PROJECT_SOURCE_DIR}/src/helper/judge.c ${PROJECT_SOURCE_DIR}/src/helper/judge_say.c
   ${PROJECT_SOURCE_DIR}/src/helper/schedule.c ${PROJECT_SOURCE_DIR}/src/helper/tally.c)
 target_include_directories(conductor_pure PRIVATE ${conductor_includes})
 target_link_libraries(conductor_pure PRIVATE p2psafe_warnings PkgConfig::CMOCKA)

@@ -143,8 +143,8 @@ static void wrong_bytes_under_measuring_veto(void **state)
 	play_free(&p);
 }
 
-/* Loads within one process are measured beside those from process to process, and are as much of a pair: what is wrong there takes all
- * its numbers away. */
+/* Loads within one process are measured beside those from process to process, and are as much of a pair: what is wrong there
+ * takes all its numbers away. */
 static void wrong_loads_within_one_process_veto(void **state)
 {
 	(void)state;

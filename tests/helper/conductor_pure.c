@@ -1,4 +1,6 @@
 /* The judge names every damage, and the schedule meets every pair once: pure functions, no process. */
+#define _GNU_SOURCE
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +10,7 @@
 #include <string.h>
 
 #include "core/word.h"
+#include "helper/cpus.h"
 #include "helper/judge.h"
 #include "helper/schedule.h"
 #include "helper/tally.h"
@@ -606,6 +609,39 @@ static void what_failed_once_stays_failed(void **state)
 	}
 }
 
+/* Who must share CPUs does not burn them: a mask, or a limit on CPU time, counts like CPUs that are not there. */
+static void cpus_to_spare(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t cpus;
+	} list[] = {{"max 100000\n", UINT32_MAX}, {"400000 100000\n", 4}, {"150000 100000\n", 1}, {"50000 100000\n", 0},
+	            {"-1\n100000\n", UINT32_MAX}, {"400000\n100000\n", 4}, {"", 0}, {"max", UINT32_MAX}, {"maximal", 0},
+	            {"400000", 0}, {"400000 0\n", 0}, {"400000 x\n", 0}, {"-2 100000\n", 0}, {"99999999999999999999 1\n", 0}};
+	static const struct {
+		uint32_t cpus, gpus;
+		int enough;
+	} rule[] = {{0, 2, 0},  {2, 2, 0},  {7, 2, 0},   {8, 2, 1},   {8, 4, 1},
+	            {8, 5, 0},  {16, 8, 1}, {31, 16, 0}, {32, 16, 1}, {UINT32_MAX, 16, 1}};
+	cpu_set_t before, one;
+	uint32_t all = p2s_cpus_allowed();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+		assert_int_equal(p2s_cpus_quota(list[i].text), list[i].cpus);
+	for (size_t i = 0; i < sizeof rule / sizeof rule[0]; i++)
+		assert_int_equal(p2s_cpus_enough(rule[i].cpus, rule[i].gpus), rule[i].enough);
+	assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+	assert_true(all <= (uint32_t)CPU_COUNT(&before));
+	CPU_ZERO(&one);
+	for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+		if (CPU_ISSET(i, &before))
+			CPU_SET(i, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+	assert_int_equal(p2s_cpus_allowed(), all > 0 ? 1 : 0);
+	assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -626,6 +662,7 @@ int main(void)
 		cmocka_unit_test(every_pair_meets_once),
 		cmocka_unit_test(time_is_split_evenly),
 		cmocka_unit_test(what_failed_once_stays_failed),
+		cmocka_unit_test(cpus_to_spare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

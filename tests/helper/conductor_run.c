@@ -535,6 +535,7 @@ static void wrong_command_lines_are_told(void **state)
 	                                    "worker --channels 4,4",
 	                                    "worker --channels 1",
 	                                    "worker --cuda",
+	                                    "worker --eager 1",
 	                                    "nvml --library"};
 	char command[512];
 
