@@ -14,7 +14,8 @@
 #define SECOND_OFF (16 * P2S_KIB)
 #define SECOND_BYTES (4 * P2S_KIB)
 #define BUFFERS_PEER (1u << P2S_B_PEER)
-#define BUFFERS_ALL (1u << P2S_B_CUMEM | 1u << P2S_B_PLAIN | BUFFERS_PEER)
+#define BUFFERS_GPU (1u << P2S_B_CUMEM | 1u << P2S_B_PLAIN)
+#define BUFFERS_ALL (BUFFERS_GPU | BUFFERS_PEER)
 
 /* What lies in the first AREA of every buffer while nobody uses it. */
 static uint64_t canary_seed(const struct p2s_run *run, uint32_t gpu, uint32_t number)
@@ -109,21 +110,71 @@ static void renew_canaries_task(struct p2s_run *run, uint32_t gpu, int kind)
 	renew_canary(run, gpu, P2S_B_PLAIN);
 }
 
-/* What lies in the memory of GPU g where it does not belong: bytes of this transfer when at least eight words say so. */
-static void stray(struct p2s_trial *t, uint32_t g, uint32_t number, const struct p2s_sample *samples, size_t count)
+/* A leg of this contact that stored into a window, and its key. */
+struct trace {
+	struct p2s_lane lane;
+	int32_t leg;
+	uint64_t key;
+};
+
+#define TRACES 8
+
+/* What a contact leaves to be looked at when it is over, or before memory is used again: where else did its bytes arrive? Memory
+ * of the peer workers belongs to other contexts, and a GPU takes 150 to 300 us to change between two (measured on 2x H200), so it
+ * is looked at when they have their turn. */
+struct later {
+	struct trace trace[TRACES];
+	size_t count;
+};
+
+static void note_trace(struct later *later, const struct p2s_trial *t)
 {
-	const struct p2s_run *run = t->lane->run;
+	if (later != NULL && later->count < TRACES)
+		later->trace[later->count++] = (struct trace){.lane = *t->lane, .leg = t->out.leg, .key = t->key};
+}
+
+/* How many of the samples are words under this key; *move: how far the first of them is from its place. */
+static size_t words_of(const struct p2s_run *run, const struct p2s_lane *lane, uint64_t key, const struct p2s_sample *samples,
+                       size_t count, int64_t *move)
+{
 	size_t agree = 0;
-	int64_t move = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		struct p2s_tag tag;
 
-		if (!p2s_word_decode(samples[i].found, t->key, t->lane->bytes / 8, run->n, &tag))
+		if (!p2s_word_decode(samples[i].found, key, lane->bytes / 8, run->n, &tag))
 			continue;
-		move = agree == 0 ? (int64_t)(samples[i].offset - tag.offset * 8) : move;
+		*move = agree == 0 ? (int64_t)(samples[i].offset - tag.offset * 8) : *move;
 		agree++;
 	}
+	return agree;
+}
+
+/* later: not NULL: several legs may have done it. The trial becomes that of the one whose words they are. */
+static void blame(struct p2s_trial *t, const struct later *later, const struct p2s_sample *samples, size_t count)
+{
+	const struct p2s_run *run = t->lane->run;
+	int64_t move = 0;
+
+	for (size_t i = 0; later != NULL && i < later->count; i++) {
+		const struct trace *trace = &later->trace[i];
+
+		if (words_of(run, &trace->lane, trace->key, samples, count, &move) == 0)
+			continue;
+		p2s_trial_begin(t, &trace->lane, trace->leg);
+		t->quiet = 1;
+		t->key = trace->key;
+		return;
+	}
+}
+
+/* What lies in the memory of GPU g where it does not belong: bytes of this transfer when at least eight words say so. */
+static void stray(struct p2s_trial *t, uint32_t g, uint32_t number, const struct p2s_sample *samples, size_t count)
+{
+	const struct p2s_run *run = t->lane->run;
+	int64_t move = 0;
+	size_t agree = words_of(run, t->lane, t->key, samples, count, &move);
+
 	t->over = 1;
 	t->out.verdict = P2PSAFE_VERDICT_CORRUPT;
 	t->out.damage = agree > 0 && agree >= (count < P2S_JUDGE_AGREE ? count : P2S_JUDGE_AGREE) ? P2PSAFE_DAMAGE_MISDIRECTED
@@ -141,10 +192,11 @@ static void stray(struct p2s_trial *t, uint32_t g, uint32_t number, const struct
 		snprintf(t->out.note, sizeof t->out.note, "bytes appeared in memory of %s", run->gpu[g].address);
 }
 
-/* copied: by an engine, from memory of the accessor. numbers: of the buffers, as bits.
+/* copied: by an engine, from memory of the accessor. numbers: of the buffers, as bits. later: whose bytes they may be, and memory
+ * that nobody uses now; NULL: the trial's.
  * Looks for bytes of the leg in memory that it was not meant for. All GPUs look at once. Returns 1 if all canaries are well;
  * else the trial is CORRUPT, misdirected when the stray words say so. */
-static int canaries_well(struct p2s_trial *t, int copied, unsigned numbers)
+static int canaries_well(struct p2s_trial *t, int copied, unsigned numbers, const struct later *later)
 {
 	struct p2s_run *run = t->lane->run;
 	int well = 1;
@@ -157,8 +209,8 @@ static int canaries_well(struct p2s_trial *t, int copied, unsigned numbers)
 			struct p2s_op_request req = {.op = P2S_OP_CHECK, .buf = P2S_BUF(g, number), .len = AREA, .in_len = AREA};
 
 			if ((numbers & 1u << number) == 0 || !has_buffer(run, g, number) ||
-			    (g == t->lane->b && number == number_of(t->lane->m)) ||
-			    (copied && g == t->lane->a && number == number_of(t->lane->m)))
+			    (later == NULL && g == t->lane->b && number == number_of(t->lane->m)) ||
+			    (later == NULL && copied && g == t->lane->a && number == number_of(t->lane->m)))
 				continue;
 			req.seed = req.seed2 = canary_seed(run, g, number);
 			p2s_chan_post(run, channel_of(run, g, number), &req, -1);
@@ -173,10 +225,15 @@ static int canaries_well(struct p2s_trial *t, int copied, unsigned numbers)
 			if (!posted[g] || p2s_chan_wait(run, channel_of(run, g, number), &answer, NULL) != P2S_RC_OK ||
 			    answer.bad_words == 0)
 				continue;
+			if (!well) { /* the first one names it */
+				set_canary(run, g, number);
+				continue;
+			}
 			well = 0;
 			count = answer.samples_len / sizeof samples[0];
 			count = count < P2S_SAMPLES ? count : P2S_SAMPLES;
 			memcpy(samples, answer.samples, count * sizeof samples[0]);
+			blame(t, later, samples, count);
 			stray(t, g, number, samples, count);
 			set_canary(run, g, number);
 		}
@@ -215,37 +272,28 @@ static void name_mirror(struct p2s_trial *t, uint64_t seed, uint64_t off, uint64
 		snprintf(t->out.note, sizeof t->out.note, "the bytes came after the store was reported done");
 }
 
-/* What a first store that arrived leaves to be looked at: memory of the peer workers. They are other contexts, and a GPU takes 150 to
- * 300 us to change between two (measured on 2x H200), so this waits until they have their turn, or for the end of the contact. */
-struct later {
-	int due;
-	struct p2s_lane lane;
-	uint64_t key;
-};
-
 static int32_t first_leg(const struct p2s_lane *lane)
 {
 	return lane->kernels ? P2PSAFE_LEG_SM_STORE : P2PSAFE_LEG_CE_WRITE;
 }
 
-/* Returns 1 if nothing is due, or nothing was found. */
-static int look_later(struct later *later)
+/* Looks at these buffers of all GPUs, none of which is in use now. Returns 1 if nothing was found. */
+static int look_later(const struct later *later, unsigned numbers)
 {
 	struct p2s_trial t;
 
-	if (!later->due)
+	if (later->count == 0)
 		return 1;
-	later->due = 0;
-	p2s_trial_begin(&t, &later->lane, first_leg(&later->lane));
+	p2s_trial_begin(&t, &later->trace[0].lane, later->trace[0].leg);
 	t.quiet = 1;
-	t.key = later->key;
-	canaries_well(&t, 0, BUFFERS_PEER);
+	t.key = later->trace[0].key;
+	canaries_well(&t, 0, numbers, later);
 	return p2s_trial_end(&t);
 }
 
-/* One warp stores; without kernels the copy engine writes. later: not NULL: also when the bytes arrived, memory that they were
- * not meant for is looked at, now or by look_later. Returns 1 if clean. */
-static int first_store(const struct p2s_lane *lane, struct later *later)
+/* One warp stores; without kernels the copy engine writes. around: also when the bytes arrived, memory of the workers at work that
+ * they were not meant for is looked at before anything else is tried. Returns 1 if clean. */
+static int first_store(const struct p2s_lane *lane, int around, struct later *later)
 {
 	int copied = !lane->kernels;
 	struct p2s_trial t;
@@ -255,19 +303,16 @@ static int first_store(const struct p2s_lane *lane, struct later *later)
 
 	p2s_trial_begin(&t, lane, first_leg(lane));
 	t.quiet = 1;
+	note_trace(later, &t);
 	seed = p2s_trial_seed(&t);
 	stored = p2s_step_fill(&t, lane->own, lane->win_own, 0, AREA, t.poison) &&
 	         (!copied || p2s_step_fill(&t, lane->acc, lane->loc_acc, FIRST_OFF, FIRST_BYTES, seed)) &&
 	         p2s_step_move(&t, copied ? P2S_BY_CE_WRITE : P2S_BY_STORE, FIRST_OFF, FIRST_BYTES, seed);
 	p2s_trial_expect(&t, seed, FIRST_OFF, FIRST_BYTES, 1, &e);
 	if (stored && p2s_step_check(&t, lane->own, lane->win_own, 0, AREA, &e)) {
-		if (later != NULL) {
-			int here = number_of(lane->m) == P2S_B_PEER;
-
-			canaries_well(&t, copied, here ? BUFFERS_ALL : BUFFERS_ALL & ~BUFFERS_PEER);
-			*later = (struct later){.due = !here, .lane = *lane, .key = t.key};
-		}
-	} else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t, copied, BUFFERS_ALL)) {
+		if (around)
+			canaries_well(&t, copied, number_of(lane->m) == P2S_B_PEER ? BUFFERS_ALL : BUFFERS_GPU, NULL);
+	} else if (stored && t.out.verdict == P2PSAFE_VERDICT_CORRUPT && canaries_well(&t, copied, BUFFERS_ALL, NULL)) {
 		name_mirror(&t, seed, FIRST_OFF, FIRST_BYTES);
 	}
 	return p2s_trial_end(&t);
@@ -280,16 +325,18 @@ static int fault_logged(const struct p2s_lane *lane)
 	return atomic_load(&p2s_run_way(lane->run, lane->a, lane->b)->fault);
 }
 
-static int small_leg(const struct p2s_lane *lane, int32_t leg, enum p2s_engine by, uint64_t bytes)
+static int small_leg(const struct p2s_lane *lane, int32_t leg, enum p2s_engine by, uint64_t bytes, struct later *later)
 {
 	struct p2s_trial t;
 
 	p2s_trial_begin(&t, lane, leg);
 	t.quiet = 1;
+	if (!p2s_engine_reads(by))
+		note_trace(later, &t);
 	p2s_step_transfer(&t, by, 0, AREA, SECOND_OFF, bytes, 1);
 	/* What did not arrive may have arrived elsewhere. */
 	if (t.out.damage == P2PSAFE_DAMAGE_DROPPED && !p2s_engine_reads(by))
-		canaries_well(&t, by != P2S_BY_STORE, BUFFERS_ALL);
+		canaries_well(&t, by != P2S_BY_STORE, BUFFERS_ALL, NULL);
 	return p2s_trial_end(&t) && !fault_logged(lane);
 }
 
@@ -298,7 +345,7 @@ static int whole_contact(const struct p2s_lane *lane, struct later *later)
 {
 	struct p2s_run *run = lane->run;
 
-	int clean = first_store(lane, later);
+	int clean = first_store(lane, 1, later);
 	int fault = fault_logged(lane);
 
 	if (!clean || fault) {
@@ -310,13 +357,13 @@ static int whole_contact(const struct p2s_lane *lane, struct later *later)
 		return 0;
 	}
 	if (!lane->kernels)
-		return small_leg(lane, P2PSAFE_LEG_CE_WRITE, P2S_BY_CE_WRITE, SECOND_BYTES) &&
-		       small_leg(lane, P2PSAFE_LEG_CE_READ, P2S_BY_CE_READ, SECOND_BYTES);
-	return small_leg(lane, P2PSAFE_LEG_SM_STORE, P2S_BY_STORE, SECOND_BYTES) &&
+		return small_leg(lane, P2PSAFE_LEG_CE_WRITE, P2S_BY_CE_WRITE, SECOND_BYTES, later) &&
+		       small_leg(lane, P2PSAFE_LEG_CE_READ, P2S_BY_CE_READ, SECOND_BYTES, later);
+	return small_leg(lane, P2PSAFE_LEG_SM_STORE, P2S_BY_STORE, SECOND_BYTES, later) &&
 	       p2s_leg_message(run, lane->a, lane->b, lane->m, 1, 0, P2S_MESSAGE_QUIET) && !fault_logged(lane) &&
-	       small_leg(lane, P2PSAFE_LEG_CE_WRITE, P2S_BY_CE_WRITE, SECOND_BYTES) &&
-	       small_leg(lane, P2PSAFE_LEG_SM_LOAD, P2S_BY_LOAD, 16) &&
-	       small_leg(lane, P2PSAFE_LEG_CE_READ, P2S_BY_CE_READ, SECOND_BYTES) &&
+	       small_leg(lane, P2PSAFE_LEG_CE_WRITE, P2S_BY_CE_WRITE, SECOND_BYTES, later) &&
+	       small_leg(lane, P2PSAFE_LEG_SM_LOAD, P2S_BY_LOAD, 16, later) &&
+	       small_leg(lane, P2PSAFE_LEG_CE_READ, P2S_BY_CE_READ, SECOND_BYTES, later) &&
 	       p2s_leg_atomics(run, lane->a, lane->b, lane->m, 1, 1);
 }
 
@@ -332,14 +379,22 @@ static void tidy(struct p2s_run *run, uint32_t a, uint32_t b, int m, int clean, 
 	p2s_run_each(run, P2S_CHAN_KINDS, renew_canaries_task);
 }
 
+/* The end of a contact, when nothing of it is under way any more. The contexts at work come first: others wait for a change that
+ * the next contact needs anyway. Returns 1 if nothing was found. */
+static int look_around(const struct later *later, int only_store)
+{
+	return look_later(later, BUFFERS_PEER) && (only_store || look_later(later, BUFFERS_GPU));
+}
+
 static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 {
 	struct p2s_way *way = p2s_run_way(run, a, b);
 	/* Once a pair was CORRUPT, others on PCIe get the first store and no more. */
 	int only_store = atomic_load(&run->corrupt) && !p2s_run_keeps_going(run) && p2s_run_path(run, a, b) != P2PSAFE_PATH_NVL;
-	struct later later = {.due = 0};
+	struct later later = {.count = 0};
 	int done = 0;
 	int clean = 1;
+	int looked;
 
 	for (int m = 0; m < P2S_M_COUNT && clean && !(only_store && done); m++) {
 		struct p2s_lane lane;
@@ -353,19 +408,20 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 			return;
 		}
 		p2s_klog_contact(run, a, b);
-		clean = number_of(m) != P2S_B_PEER || look_later(&later);
+		clean = number_of(m) != P2S_B_PEER || look_later(&later, BUFFERS_PEER);
 		if (clean)
-			clean = done || only_store ? first_store(&lane, done ? NULL : &later) : whole_contact(&lane, &later);
+			clean = done || only_store ? first_store(&lane, !done, &later) : whole_contact(&lane, &later);
 		clean = clean && !fault_logged(&lane);
 		done = 1;
 		tidy(run, a, b, m, clean, only_store);
 	}
-	if (clean && later.due && !look_later(&later)) {
+	looked = clean && done && p2s_run_may_start(run);
+	if (looked && !look_around(&later, only_store)) {
 		clean = 0;
-		tidy(run, a, b, later.lane.m, clean, only_store);
+		tidy(run, a, b, 0, clean, only_store);
 	}
 	p2s_klog_contact(run, a, a);
-	way->clean = done && clean && !only_store;
+	way->clean = looked && clean && !only_store;
 }
 
 static void rank(struct p2s_run *run, int nvlink)

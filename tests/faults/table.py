@@ -128,6 +128,12 @@ def rows():
         # It lands in one of the three buffers there, of the gpu worker or the peer worker: which one is chance.
         Row("store that arrives, and lands elsewhere too", fault("sm_store", "duplicate", target=C, max_bytes=128, count=1), "sm_store",
             damage="misdirected", says="bytes appeared in memory of " + C, ci=True),
+        Row("store over ipc that arrives, and lands elsewhere too", fault("sm_store", "duplicate", target=C, max_bytes=128, count=1, mapping="ipc"),
+            "sm_store", damage="misdirected", mapping="ipc", says="bytes appeared in memory of " + C, ci=True),
+        Row("store over peer that arrives, and lands elsewhere too", fault("sm_store", "duplicate", target=C, max_bytes=128, count=1, mapping="peer"),
+            "sm_store", damage="misdirected", mapping="peer", says="bytes appeared in memory of " + C),
+        Row("copy that arrives, and lands elsewhere too", fault("ce_write", "duplicate", target=C, min_bytes=4096, max_bytes=4096, count=1),
+            "ce_write", damage="misdirected", mapping="cumem", says="bytes appeared in memory of " + C),
         Row("the fifth copy", fault("ce_write", "zeros", after=4, count=1), {"ce_write", "sizes", "stale"}, damage="zeros"),
         Row("each seventh store", fault("sm_store", "drop", every=7, after=3), {"sm_store", "sizes", "stale"}, damage={"dropped", "stale"}),
         Row("alias at 512 KiB", fault("ce_write", "alias", bit=19), "ce_write", damage="aliased", says="address bit 19 is lost"),
