@@ -415,7 +415,8 @@ struct p2psafe_gpu {
 	const char *name;
 	const char *domain_type; /* as the kernel prints it */
 	const char *driver;      /* bound kernel driver, "" if none */
-	/* Measured, docs/MEASURING.md. Copies to and from pinned host memory on NUMA node host_node (-1: bound to none or not told). */
+	/* Measured, docs/MEASURING.md. Copies to and from pinned host memory on NUMA node host_node (-1: bound to none or not told;
+	 * where no speed is told it says nothing). */
 	uint64_t to_host_bytes_per_s;
 	uint64_t from_host_bytes_per_s;
 	uint64_t host_both_ways_bytes_per_s; /* both at once, their sum */
@@ -451,7 +452,7 @@ struct p2psafe_pair {
 	uint64_t load_ns;                  /* a dependent load, there and back */
 	uint64_t store_flag_ns;            /* from a store and its flag to the owner having seen both */
 	uint64_t p2p_wins_from_bytes;      /* smallest size from which the peer is sooner than staging; 0 none */
-	int32_t efficiency;                /* best write in thousandths of limit_loaded, else of the limit; -1 unknown */
+	int32_t efficiency;                /* best write in thousandths of limit_loaded, else of the limit; -1 or 0: unknown */
 	int32_t size_count;                /* rows for p2psafe_report_size() */
 };
 P2PSAFE_API int32_t p2psafe_report_pair_count(const p2psafe_report *report); /* Since 1.0. */

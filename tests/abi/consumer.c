@@ -1,6 +1,7 @@
 /* A program as it was written for the first release: it uses every function, struct and list of words that
  * baseline/p2psafe/p2psafe.h had, and nothing newer (baseline.py looks). It is compiled against three headers - the first one,
- * today's, and one whose structs are longer than this library knows - and must find today's library as it expects.
+ * today's, and one whose structs are longer than this library knows - and must find today's library as it expects; and with
+ * today's header an older library, whose structs end sooner (gen_old.py).
  *
  * usage: consumer HEALTHY_HOST_DIR BROKEN_HOST_DIR CACHE_DIR (two GPUs without a fault; with findings) */
 #include <stdlib.h>
@@ -15,16 +16,33 @@
 	struct {                     \
 		struct type s;       \
 		uint64_t guard;      \
+		size_t known;        \
 	} name;                      \
 	memset(&name, 0, sizeof name); \
 	name.guard = GUARD;          \
+	name.known = KNOWN(type);    \
 	name.s.size = sizeof name.s
 
-/* What only the library of another release knows comes back as zero. */
-#ifdef P2PSAFE_TEST_FUTURE
+/* What this library does not know comes back as zero, whatever was there before. */
+#if defined P2PSAFE_TEST_OLD
+#include "old_ends.h"
+#define KNOWN(type) OLD_END_##type
+#define FUTURE_SET(name) memset((unsigned char *)&(name).s + (name).known, 0xa5, sizeof (name).s - (name).known)
+#define FUTURE_ZERO(name) CHECK(1, all_zero((unsigned char *)&(name).s + (name).known, sizeof (name).s - (name).known))
+
+static int all_zero(const unsigned char *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (bytes[i] != 0)
+			return 0;
+	return 1;
+}
+#elif defined P2PSAFE_TEST_FUTURE
+#define KNOWN(type) sizeof(struct type)
 #define FUTURE_SET(name) ((name).s.future_number = 7, (name).s.future_text = "seven")
 #define FUTURE_ZERO(name) CHECK(1, (name).s.future_number == 0 && (name).s.future_text == NULL)
 #else
+#define KNOWN(type) sizeof(struct type)
 #define FUTURE_SET(name) ((void)(name))
 #define FUTURE_ZERO(name) ((void)(name))
 #endif
@@ -209,6 +227,14 @@ static void refused(p2psafe_context *ctx)
 	options.s.future_number = 0;
 	options.s.future_text = "";
 	CHECK(P2PSAFE_E_NEWER, p2psafe_decide(ctx, &options.s, &report, &err.s));
+#elif defined P2PSAFE_TEST_OLD
+	options.s.topology_file = "/nonexistent/topology.xml"; /* asked for, and nobody there who would write it */
+	CHECK(P2PSAFE_E_NEWER, p2psafe_probe(ctx, &options.s, &report, &err.s));
+	options.s.topology_file = NULL;
+	options.s.placement_file = "/nonexistent/placement";
+	report = (p2psafe_report *)(void *)&options;
+	CHECK(P2PSAFE_E_NEWER, p2psafe_decide(ctx, &options.s, &report, &err.s));
+	CHECK(1, report == NULL && err.s.code == P2PSAFE_E_NEWER && err.s.text[0] != '\0');
 #endif
 }
 

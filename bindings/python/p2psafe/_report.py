@@ -493,7 +493,8 @@ class Report:
                     host_both_ways_bytes_per_s=_nonzero(raw.host_both_ways_bytes_per_s),
                     all_to_one_bytes_per_s=_nonzero(raw.all_to_one_bytes_per_s),
                     one_to_all_bytes_per_s=_nonzero(raw.one_to_all_bytes_per_s),
-                    host_node=_known(raw.host_node),
+                    # 0 is a node, but where no speed is told the library may be older than this member
+                    host_node=_known(raw.host_node) if raw.to_host_bytes_per_s or raw.from_host_bytes_per_s else None,
                 )
             )
         return tuple(found)
@@ -616,7 +617,7 @@ class Report:
                     load_ns=_nonzero(raw.load_ns),
                     store_flag_ns=_nonzero(raw.store_flag_ns),
                     p2p_wins_from_bytes=_nonzero(raw.p2p_wins_from_bytes),
-                    efficiency=_known(raw.efficiency),
+                    efficiency=_nonzero(raw.efficiency),
                     sizes=self._read_sizes(i, raw.size_count),
                 )
             )
