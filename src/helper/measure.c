@@ -10,6 +10,9 @@
  * left when a round begins is split evenly, so that slow pairs take no numbers from those that come later. */
 #define BASE_NS P2S_SEC
 #define ROUND_NS (1500 * P2S_MS)
+/* Getting the one process of all GPUs ready takes as long as the slowest of the others took, for each GPU: where a driver
+ * compiles the kernels that is too much of the above for a second look at one number. */
+#define INSIDE_NS (500 * P2S_MS)
 
 /* The legs that one mapping must have passed: those of every consumer that moves bulk data, and the engines that are timed. */
 static const int32_t needed[] = {P2PSAFE_LEG_SM_STORE, P2PSAFE_LEG_SM_LOAD, P2PSAFE_LEG_CE_WRITE,
@@ -56,7 +59,8 @@ static void open_lanes(struct p2s_measure *m, uint32_t from, uint32_t to)
 
 	for (int map = 0; map < P2S_M_PEER && !open; map++)
 		open = open_lane(m, &m->lanes[at], from, to, map);
-	open_lane(m, open ? &m->inside[at] : &m->lanes[at], from, to, P2S_M_PEER);
+	if (!open || m->played || m->ready_ns * m->n < INSIDE_NS)
+		open_lane(m, open ? &m->inside[at] : &m->lanes[at], from, to, P2S_M_PEER);
 }
 
 static void tell(struct p2s_measure *m, const struct p2s_mlane *l)
@@ -175,7 +179,9 @@ void p2s_measure_run(struct p2s_run *run)
 	}
 	m.inside = m.lanes + (size_t)m.n * m.n;
 	p2s_link_phase(run, "measure", m.n * (m.n - 1) / 2);
+	now = p2s_now_ns();
 	p2s_measure_init(&m, P2S_CHAN_GPU);
+	m.ready_ns = p2s_now_ns() - now;
 	for (uint32_t i = 0; i < m.n; i++)
 		for (uint32_t j = 0; j < m.n; j++)
 			if (i != j && p2s_measure_may(&m))

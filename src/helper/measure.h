@@ -28,6 +28,7 @@ struct p2s_measure {
 	uint32_t gpu[P2S_MAX_GPUS]; /* run's indices of those that take part */
 	uint32_t n;
 	int peers;        /* the peer worker was made ready, too */
+	uint64_t ready_ns; /* what it took to make the others ready */
 	int played;       /* a simulated machine: its clock is a model, so one sample says all */
 	uint64_t end_ns;  /* nothing is begun after this, */
 	uint64_t part_ns; /* and nothing of the round at work after this */

@@ -210,6 +210,20 @@ static void size_step(const struct p2s_measure *m, struct step *s, uint64_t cap)
 	s->warm = m->played ? 0 : s->rounds < WARM ? s->rounds : WARM;
 }
 
+/* Likewise for all. What no look told anything of falls out: moved in pieces of no sense it would have a number of no sense. */
+static uint32_t size_steps(const struct p2s_measure *m, struct step *steps, uint32_t count)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (steps[i].l->rate == 0)
+			continue;
+		size_step(m, &steps[i], steps[i].l->lane.bytes);
+		steps[kept++] = steps[i];
+	}
+	return kept;
+}
+
 static const struct {
 	int32_t kind;
 	uint32_t mode;
@@ -246,14 +260,12 @@ static void one_kind(struct p2s_measure *m, struct p2s_mlane *const *lanes, uint
 	 * machine is as fast as it was. */
 	if (!m->played || kind == P2S_WAY_CE_WRITE)
 		n = look(m, steps, n);
-	for (uint32_t i = 0; i < n; i++)
-		size_step(m, &steps[i], steps[i].l->lane.bytes);
+	n = size_steps(m, steps, n);
 	if (!m->played) {
 		for (uint32_t i = 0; i < n; i++)
 			steps[i].rounds = steps[i].samples = steps[i].warm = 1;
 		n = look(m, steps, n);
-		for (uint32_t i = 0; i < n; i++)
-			size_step(m, &steps[i], steps[i].l->lane.bytes);
+		n = size_steps(m, steps, n);
 	}
 	n = run_steps(m, steps, n);
 	for (uint32_t i = 0; i < n; i++) {

@@ -213,6 +213,32 @@ static void slow_links_are_not_measured_for_long(void **state)
 	play_free(&p);
 }
 
+/* A look that tells nothing, as when a timer fails, leaves nothing to go by: there is no number then, and no wrong one. */
+static void a_number_is_right_or_not_there(void **state)
+{
+	unsigned there = 0;
+
+	(void)state;
+	for (unsigned every = 2; every <= 3; every++) {
+		char fault[120];
+
+		snprintf(fault, sizeof fault, "{\"op\": \"call\", \"name\": \"cuEventElapsedTime\", \"effect\": \"error\", \"every\": %u}",
+				 every);
+		play_host(2, "nvlink", fault, MEASURE);
+		for (uint32_t a = 0; a < 2; a++) {
+			for (int32_t kind = P2S_MEASURE_CE_WRITE; kind <= P2S_MEASURE_LOADED; kind++) {
+				uint64_t value = got(a, 1 - a, kind);
+
+				if (value != 0)
+					near(value, kind == P2S_MEASURE_BOTH_WAYS ? 780 * GB : 390 * GB, 3);
+				there += value != 0;
+			}
+		}
+		play_free(&p);
+	}
+	print_message("%u numbers of 24\n", there);
+}
+
 /* Two GPUs behind one switch, two behind another: across, pairs share an uplink, which loses more than it divides. */
 static void a_collapse_shows_only_under_load(void **state)
 {
@@ -318,6 +344,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(wrong_loads_within_one_process_veto),
 		cmocka_unit_test(a_hang_under_measuring),
 		cmocka_unit_test(slow_links_are_not_measured_for_long),
+		cmocka_unit_test(a_number_is_right_or_not_there),
 		cmocka_unit_test(a_collapse_shows_only_under_load),
 		cmocka_unit_test(time_grows_with_n),
 		cmocka_unit_test(links_under_load),
