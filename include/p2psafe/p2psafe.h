@@ -612,7 +612,8 @@ P2PSAFE_API int32_t p2psafe_merge(const char *const *reports, int32_t count, int
 /* Where the record is kept under these options: "" when there is no place. Free with p2psafe_string_free(). Since 1.0. */
 P2PSAFE_API int32_t p2psafe_cache_path(p2psafe_context *ctx, const struct p2psafe_options *options, char **out,
                                        struct p2psafe_error *err);
-/* Removes kept records and markers in that place; waits for nobody. Returns how many files went, or an error. Since 1.0. */
+/* Removes kept records and markers in that place; waits for nobody. Returns how many files went, or an error: E_SYSTEM where
+ * some stay that may still be believed. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_cache_clear(p2psafe_context *ctx, const struct p2psafe_options *options, struct p2psafe_error *err);
 /* The newest whole record as it is kept, with "valid" and "reason" beside it, as JSON. "" if none. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_cache_show(p2psafe_context *ctx, const struct p2psafe_options *options, char **out,

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -87,7 +88,7 @@ static int now(int kind, const char *name)
 	int saved = errno;
 	int answer = 0;
 
-	if (mode == FAILING_OFF || inside || !(kinds & kind))
+	if (mode == FAILING_OFF || inside || !(kinds & kind) || (mode != FAILING_LEARN && met))
 		return 0;
 	inside = 1;
 	hash = place_now(name);
@@ -251,6 +252,11 @@ WRAP(FAILING_FILES, int, linkat, (int from, const char *old, int to, const char 
 WRAP(FAILING_FILES, int, renameat, (int from, const char *old, int to, const char *name), (from, old, to, name), -1, EIO)
 WRAP(FAILING_FILES, int, renameat2, (int from, const char *old, int to, const char *name, unsigned flags), (from, old, to, name, flags), -1,
      EIO)
+WRAP(FAILING_FILES, int, rename, (const char *old, const char *name), (old, name), -1, EIO)
+WRAP(FAILING_FILES, int, unlink, (const char *path), (path), -1, EIO)
+WRAP(FAILING_FILES, int, mkostemp, (char *name, int flags), (name, flags), -1, EACCES)
+WRAP(FAILING_FILES, int, fchmod, (int fd, mode_t bits), (fd, bits), -1, EPERM)
+WRAP(FAILING_FILES, FILE *, fopen, (const char *path, const char *how), (path, how), NULL, EMFILE)
 WRAP(FAILING_FILES, int, mkdir, (const char *path, mode_t bits), (path, bits), -1, EACCES)
 WRAP(FAILING_FILES, int, unlinkat, (int dir, const char *name, int flags), (dir, name, flags), -1, EIO)
 WRAP(FAILING_FILES, int, fstat, (int fd, struct stat *st), (fd, st), -1, EIO)

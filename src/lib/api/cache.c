@@ -69,6 +69,16 @@ P2PSAFE_API int32_t p2psafe_cache_path(p2psafe_context *ctx, const struct p2psaf
 	return rc == 0 ? 0 : p2s_error_out(err, &o.s.fault);
 }
 
+/* A folder that is there and that we cannot clear, where there is none that we can. */
+static int32_t is_any_there(const struct p2s_places *p)
+{
+	int32_t there = 0;
+
+	for (int i = 0; i < p->count && p->write < 0; i++)
+		there |= p->place[i].fd >= 0 || strcmp(p->place[i].why, "absent") != 0;
+	return there;
+}
+
 P2PSAFE_API int32_t p2psafe_cache_clear(p2psafe_context *ctx, const struct p2psafe_options *options, struct p2psafe_error *err)
 {
 	struct opened o;
@@ -78,10 +88,13 @@ P2PSAFE_API int32_t p2psafe_cache_clear(p2psafe_context *ctx, const struct p2psa
 	if (rc != 0)
 		return p2s_error_out(err, &o.s.fault);
 	dir = o.places.write >= 0 ? o.places.place[o.places.write].fd : -1;
-	if (dir >= 0) {
+	if (dir < 0 && is_any_there(&o.places)) { /* what it holds may still be believed */
+		rc = p2s_fault_set(&o.s.fault, P2PSAFE_E_SYSTEM, 0, "%.180s; nothing is removed", o.places.why);
+	} else if (dir >= 0) {
 		rc = p2s_store_clear(dir);
 		if (rc < 0)
-			rc = p2s_fault_set(&o.s.fault, P2PSAFE_E_SYSTEM, -rc, "%.180s: cannot be read", o.places.place[o.places.write].dir);
+			rc = p2s_fault_set(&o.s.fault, P2PSAFE_E_SYSTEM, -rc, "%.180s: cannot be read, or not all of it removed",
+			                   o.places.place[o.places.write].dir);
 	}
 	close_cache(&o);
 	return rc >= 0 ? rc : p2s_error_out(err, &o.s.fault);

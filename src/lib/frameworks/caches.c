@@ -157,6 +157,7 @@ static char *compose(size_t devices, int32_t value)
 struct found {
 	int32_t there;
 	int32_t ours;
+	int32_t unread; /* it may be ours, and could not be read now */
 	int32_t says; /* 1: every pair that we would write has this value there */
 };
 
@@ -177,6 +178,20 @@ static int32_t says(const json_t *top, size_t devices, int32_t value)
 	return 1;
 }
 
+/* Of a text that could not be parsed: is it, letter for letter, what we write? 1 also if that cannot be told. */
+static int32_t is_text_of_ours(const char *text, size_t len, size_t devices)
+{
+	int32_t yes = 0;
+
+	for (int32_t value = 0; value <= 1; value++) {
+		char *own = compose(devices, value);
+
+		yes |= own == NULL || (strlen(own) == len && memcmp(own, text, len) == 0);
+		free(own);
+	}
+	return yes;
+}
+
 static struct found look(int dir, const char *name, size_t devices, int32_t value)
 {
 	struct found found = {0};
@@ -186,12 +201,19 @@ static struct found look(int dir, const char *name, size_t devices, int32_t valu
 	char *text;
 	json_t *top;
 
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+		found.there = found.unread = errno != ENOENT;
 		return found;
+	}
 	found.there = 1;
 	text = p2s_trust_read(dir, name, FILE_MAX, 0, &len, &why);
 	top = text != NULL ? json_loadb(text, len, 0, NULL) : NULL;
 	found.ours = json_object_get(top, MARK) != NULL;
+	/* No memory, an error of the disk: a file of ours would be taken for another's. */
+	if (text == NULL)
+		found.unread = S_ISREG(st.st_mode) && st.st_size <= FILE_MAX;
+	else if (top == NULL)
+		found.unread = is_text_of_ours(text, len, devices);
 	found.says = top != NULL && says(top, devices, value);
 	json_decref(top);
 	free(text);
@@ -258,6 +280,8 @@ static void take_back(int dir, const char *name, const struct found *found, stru
 {
 	if (!found->there)
 		say(out, P2S_CACHE_NOTHING, "nothing is vetoed: the framework tests for itself");
+	else if (found->unread)
+		say(out, P2S_CACHE_FAILED, "nothing is vetoed, and the file there cannot be read: it may be an earlier veto of ours");
 	else if (!found->ours)
 		say(out, P2S_CACHE_NOTHING, "nothing is vetoed, and the file there is the framework's own");
 	else if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)

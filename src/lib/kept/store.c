@@ -241,19 +241,25 @@ int32_t p2s_store_clear(int dir)
 	DIR *d = open_list(dir);
 	struct dirent *e;
 	int32_t gone = 0;
+	int failed = 0; /* what stays would still be believed: that is no clear folder */
 
 	if (d == NULL)
 		return -errno;
-	while ((e = readdir(d)) != NULL) {
+	while (errno = 0, (e = readdir(d)) != NULL) {
 		size_t len = strlen(e->d_name);
 		int32_t record = number_of(e->d_name, ".json") != 0 || (isdigit((unsigned char)e->d_name[0]) && len > 5 &&
 		                                                        strcmp(e->d_name + len - 5, ".full") == 0);
 
-		if ((record || strncmp(e->d_name, "tmp-", 4) == 0 || p2s_marker_is_name(e->d_name)) && unlinkat(dir, e->d_name, 0) == 0)
+		if (!record && strncmp(e->d_name, "tmp-", 4) != 0 && !p2s_marker_is_name(e->d_name))
+			continue;
+		if (unlinkat(dir, e->d_name, 0) == 0)
 			gone++;
+		else if (errno != ENOENT)
+			failed = errno;
 	}
+	failed = errno != 0 ? errno : failed;
 	closedir(d);
-	return gone;
+	return failed != 0 ? -failed : gone;
 }
 
 char *p2s_store_full(int dir, const struct p2s_record *r, size_t *len)

@@ -20,7 +20,7 @@ int32_t p2s_store_publish(int dir, struct p2s_record *r, uint64_t generation, co
 int32_t p2s_store_republish(int dir, struct p2s_record *r, uint64_t generation);
 /* Removes what generations below `keep` left behind, and unfinished files; for the holder of the lock only. */
 void p2s_store_clean(int dir, uint64_t keep);
-/* Removes records and markers. Returns how many files went, -errno if the folder cannot be read. */
+/* Removes records and markers. Returns how many files went, -errno if the folder cannot be read or some of them stay. */
 int32_t p2s_store_clear(int dir);
 /* Full report of a record as text, NULL if it is not there, not to be trusted or not the one that the record names. */
 char *p2s_store_full(int dir, const struct p2s_record *r, size_t *len);
