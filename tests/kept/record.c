@@ -440,6 +440,33 @@ static void an_old_untested_record(void **state)
 	assert_int_equal(kept_runs(k), 2);
 }
 
+/* Who asks for a recheck and gets none - no helper, one that dies or says nothing - is not given the kept permission. */
+static void a_recheck_that_did_not_happen(void **state)
+{
+	static const char *const faults[] = {"1 exit", "2 kill", "2 silent", NULL};
+	struct kept *k = *state;
+	struct p2psafe_options o;
+	struct answer a;
+
+	kept_options(k, &o);
+	assert_int_equal(kept_ask(p2psafe_decide, &o).allowed, 1);
+	o.flags |= P2PSAFE_FLAG_RECHECK;
+	a = kept_ask(p2psafe_decide, &o);
+	assert_int_equal(a.kept, 1);
+	assert_int_equal(a.allowed, 1);
+	o.deadline_ms = 1500;
+	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+		if (faults[i] != NULL)
+			setenv("P2PSAFE_SIM_FAULT", faults[i], 1);
+		else
+			o.helper_path = "/nonexistent/helper";
+		a = kept_ask(p2psafe_decide, &o);
+		unsetenv("P2PSAFE_SIM_FAULT");
+		if (a.rc != 0 || a.allowed || a.kept)
+			fail_msg("%s: %d, allowed %d, kept %d", faults[i] != NULL ? faults[i] : "no helper", a.rc, a.allowed, a.kept);
+	}
+}
+
 static void show_and_path(void **state)
 {
 	struct kept *k = *state;
@@ -491,7 +518,7 @@ int main(void)
 									   T(a_second_marker_of_one_boot_vetoes),
 									   T(an_operators_record),
 									   T(an_old_untested_record),
-									   T(show_and_path)};
+									   T(a_recheck_that_did_not_happen), T(show_and_path)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

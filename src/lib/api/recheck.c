@@ -28,10 +28,10 @@ static void forget(p2psafe_report *report)
 	report->load_done = 0;
 }
 
-/* What the machine is now, for the group of the hit. */
-static int32_t look(struct p2s_session *s, const struct p2s_model *kept, struct p2s_model *now)
+/* What the machine is now, for the group of the hit. whole: the helper came to its end. */
+static int32_t look(struct p2s_session *s, const struct p2s_model *kept, struct p2s_model *now, int32_t *whole)
 {
-	struct p2s_run_result result;
+	struct p2s_run_result result = {0};
 	enum p2s_group group;
 	int32_t rc = p2s_answer_look(s, now, P2S_SCOPE_ALL);
 
@@ -41,7 +41,10 @@ static int32_t look(struct p2s_session *s, const struct p2s_model *kept, struct 
 				now->gpus[i].minor = kept->gpus[k].minor;
 	if (rc == 0)
 		rc = p2s_answer_group(s, now, 0, &group);
-	return rc != 0 ? rc : p2s_answer_run(s, now, P2S_MODE_RECHECK, NULL, NULL, &result);
+	if (rc == 0)
+		rc = p2s_answer_run(s, now, P2S_MODE_RECHECK, NULL, NULL, &result);
+	*whole = result.complete;
+	return rc;
 }
 
 static void say(const struct p2s_recheck *r, const char *named, char *reason, size_t cap)
@@ -55,6 +58,7 @@ static int32_t recheck(struct p2s_session *s, p2psafe_report *report, const char
 	const struct p2s_model *kept = &p2s_report_evidence(report)->m;
 	struct p2s_recheck r;
 	struct p2s_model now;
+	int32_t whole;
 	int32_t rc;
 
 	*same = 0;
@@ -63,8 +67,10 @@ static int32_t recheck(struct p2s_session *s, p2psafe_report *report, const char
 		return 0;
 	}
 	p2s_model_init(&now);
-	rc = look(s, kept, &now);
-	if (rc == 0) {
+	rc = look(s, kept, &now, &whole);
+	if (rc == 0 && !whole) {
+		snprintf(why, cap, "the recheck did not come to its end");
+	} else if (rc == 0) {
 		*same = p2s_recheck_compare(kept, &now, &r);
 		if (*same) {
 			say(&r, named, report->decision.m.kept_reason, sizeof report->decision.m.kept_reason);
