@@ -6,7 +6,7 @@
 
 int main(int argc, char **argv)
 {
-	struct p2s_worker_args args = {0};
+	struct p2s_worker_args args = {.eager = 1}; /* as where CPUs are to spare: threads look before they sleep */
 
 	if (argc < 3 || argc - 2 > P2S_MAX_GPUS)
 		return 2;
