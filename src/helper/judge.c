@@ -335,6 +335,18 @@ void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, 
 	          reader->status == P2S_ROLE_NO_GO ? "kernels were not resident together" : "message passing was cut short");
 }
 
+/* Kernels that begin together need not get their GPUs together: another program's kernels may run in between. */
+static int writer_was_late(const struct p2s_role_result *writer, const struct p2s_role_result *reader)
+{
+	return reader->status == P2S_ROLE_TIMEOUT && writer->status == P2S_ROLE_DONE && writer->elapsed_ns > reader->elapsed_ns;
+}
+
+int p2s_judge_tear_again(const struct p2s_role_result *writer, const struct p2s_role_result *reader,
+                         const struct p2s_judgement *j)
+{
+	return j->verdict == P2PSAFE_VERDICT_UNTESTED && (reader->status == P2S_ROLE_DONE || writer_was_late(writer, reader));
+}
+
 void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer,
                     const struct p2s_role_result *reader, struct p2s_judgement *out)
 {
@@ -362,6 +374,10 @@ void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_resu
 			out->damage = P2PSAFE_DAMAGE_ZEROS;
 		if (torn > 0 && torn >= (count < P2S_JUDGE_AGREE ? count : P2S_JUDGE_AGREE))
 			out->damage = P2PSAFE_DAMAGE_TORN;
+		return;
+	}
+	if (writer_was_late(writer, reader)) {
+		judgement(out, P2PSAFE_VERDICT_UNTESTED, P2PSAFE_DAMAGE_NONE, "the writer ended after the reader gave up");
 		return;
 	}
 	if (reader->status == P2S_ROLE_TIMEOUT && writer->status == P2S_ROLE_DONE) {

@@ -79,6 +79,9 @@ void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, 
 /* A tearing reader: words 0..words-1 alternate between seed_a and seed_b. */
 void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer,
                     const struct p2s_role_result *reader, struct p2s_judgement *out);
+/* 1 if that said nothing, and once more may say something: the reader saw one pattern only, or gave up before the writer ended. */
+int p2s_judge_tear_again(const struct p2s_role_result *writer, const struct p2s_role_result *reader,
+                         const struct p2s_judgement *j);
 /* Two counters that two GPUs incremented at once, the first by adding, the second by compare-and-swap. start, end: the words
  * before and after; far, near: how many increments the accessor and the owner report. */
 void p2s_judge_atomic(const uint64_t start[2], const uint64_t end[2], const uint64_t far[2], const uint64_t near[2],

@@ -50,8 +50,9 @@ static int tear_run(struct p2s_both *x, int pull, uint32_t words, uint64_t off, 
 	return p2s_both_run(x);
 }
 
-/* What the reader of direction i saw. Returns its status, and in *looks how often it looked at all words while they changed. */
-static uint64_t tear_judge(const struct p2s_both *x, int i, int pull, const uint64_t seed[2], struct p2s_judgement *j, uint64_t *looks)
+/* What the reader of direction i saw. Returns 1 if it should look once more; *looks: how often it looked at all words while they
+ * changed. */
+static int tear_judge(const struct p2s_both *x, int i, int pull, const uint64_t seed[2], struct p2s_judgement *j, uint64_t *looks)
 {
 	struct p2s_role_result writer, reader;
 
@@ -59,7 +60,7 @@ static uint64_t tear_judge(const struct p2s_both *x, int i, int pull, const uint
 	p2s_duo_role(&x->duo.answer[pull ? i : 1 - i], 1, &reader);
 	p2s_judge_tear(seed[0], seed[1], &writer, &reader, j);
 	*looks = reader.rounds_done < writer.rounds_done ? reader.rounds_done : writer.rounds_done;
-	return reader.status;
+	return p2s_judge_tear_again(&writer, &reader, j);
 }
 
 /* A store that nobody looked at proves nothing: looks are the rounds that the error bound rests on. */
@@ -70,7 +71,7 @@ static void tear_count(struct p2s_both *x, int i, uint32_t words, uint64_t off, 
 	p2s_trial_cover(&x->trial[i], off, ((uint64_t)words + 1) * 8);
 }
 
-/* Few words often. Returns directions whose reader saw only one of the patterns: that proved nothing. */
+/* Few words often. Returns directions whose reader proved nothing. */
 static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last)
 {
 	/* Loads look at another place than stores: somewhere inside. */
@@ -82,13 +83,14 @@ static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last
 		return 0;
 	for (int i = 0; i < 2; i++) {
 		struct p2s_judgement j;
-		uint64_t status, looks;
+		uint64_t looks;
+		int again;
 
 		if (!(p2s_both_going(x) & 1u << i))
 			continue;
-		status = tear_judge(x, i, pull, seed, &j, &looks);
+		again = tear_judge(x, i, pull, seed, &j, &looks);
 		tear_count(x, i, TEAR_WORDS, off, iters, looks);
-		if (j.verdict == P2PSAFE_VERDICT_UNTESTED && status == P2S_ROLE_DONE && !last)
+		if (again && !last)
 			powerless |= 1u << i;
 		else
 			p2s_trial_judged(&x->trial[i], &j);

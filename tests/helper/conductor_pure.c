@@ -395,8 +395,26 @@ static void tearing(void **state)
 	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
 	assert_int_equal(j.damage, P2PSAFE_DAMAGE_TORN);
 	r = role(P2S_ROLE_TIMEOUT, 3);
+	w.elapsed_ns = 5000;
+	r.elapsed_ns = 2000000;
 	p2s_judge_tear(a, b, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
 	assert_int_equal(j.damage, P2PSAFE_DAMAGE_DROPPED);
+	assert_false(p2s_judge_tear_again(&w, &r, &j));
+	/* The mark was not there yet. */
+	w.elapsed_ns = 2000001;
+	p2s_judge_tear(a, b, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_true(p2s_judge_tear_again(&w, &r, &j));
+	r.bad_words = r.samples = 1;
+	r.sample[0] = (struct p2s_sample){0, 1};
+	p2s_judge_tear(a, b, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+	w.status = P2S_ROLE_TIMEOUT;
+	r = role(P2S_ROLE_TIMEOUT, 3);
+	p2s_judge_tear(a, b, &w, &r, &j);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_false(p2s_judge_tear_again(&w, &r, &j));
 }
 
 static void atomics(void **state)
