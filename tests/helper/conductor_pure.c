@@ -395,14 +395,14 @@ static void tearing(void **state)
 	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
 	assert_int_equal(j.damage, P2PSAFE_DAMAGE_TORN);
 	r = role(P2S_ROLE_TIMEOUT, 3);
-	w.elapsed_ns = 5000;
+	w.elapsed_ns = 1000000;
 	r.elapsed_ns = 2000000;
 	p2s_judge_tear(a, b, &w, &r, &j);
 	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
 	assert_int_equal(j.damage, P2PSAFE_DAMAGE_DROPPED);
 	assert_false(p2s_judge_tear_again(&w, &r, &j));
 	/* The mark was not there yet. */
-	w.elapsed_ns = 2000001;
+	w.elapsed_ns = 1000001;
 	p2s_judge_tear(a, b, &w, &r, &j);
 	assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
 	assert_true(p2s_judge_tear_again(&w, &r, &j));
