@@ -165,7 +165,7 @@ static int check_fault(const struct sim_fault *f, const char *where, struct sim_
 	if ((f->effect == SIM_LOG || f->kmsg_delay_ms) && !f->kmsg[0])
 		return sim_fail(e, where, "effect log and kmsg_delay_ms need kmsg");
 	if (aimed && f->target == SIM_ANY)
-		return sim_fail(e, where, "misdirect and duplicate need a target");
+		return sim_fail(e, where, "misdirect or duplicate needs a target");
 	if (aimed && f->target == f->dst && !f->shift)
 		return sim_fail(e, where, "misdirect or duplicate to the same place of the same GPU");
 	if (f->effect == SIM_DUPLICATE && (f->ops & ~(uint32_t)(SIM_OP_CE_WRITE | SIM_OP_SM_STORE)))

@@ -108,6 +108,11 @@ static void test_refused(void **state)
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"flag\", \"effect\": \"drop\", \"from\": 9, \"to\": 8}]"),
 		"to must be above from");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"misdirect\"}]"), "needs a target");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"duplicate\"}]"), "needs a target");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_read\", \"effect\": \"duplicate\", \"target\": \"02:00.0\"}]"),
+	        "duplicate is for ce_write and sm_store");
+	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"drop\", \"target\": \"02:00.0\"}]"),
+	        "target belongs to misdirect and duplicate");
 	refused(HOST(TWO, ", \"faults\": [{\"op\": \"ce_write\", \"effect\": \"misdirect\", \"dst\": \"02:00.0\", "
 	                  "\"target\": \"02:00.0\"}]"),
 		"the same place of the same GPU");
