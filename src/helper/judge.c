@@ -345,7 +345,8 @@ static int writer_was_late(const struct p2s_role_result *writer, const struct p2
 int p2s_judge_tear_again(const struct p2s_role_result *writer, const struct p2s_role_result *reader,
                          const struct p2s_judgement *j)
 {
-	return j->verdict == P2PSAFE_VERDICT_UNTESTED && (reader->status == P2S_ROLE_DONE || writer_was_late(writer, reader));
+	return (j->verdict == P2PSAFE_VERDICT_UNTESTED && reader->status == P2S_ROLE_DONE) ||
+	       (reader->bad_words == 0 && writer_was_late(writer, reader));
 }
 
 void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer,
@@ -375,10 +376,6 @@ void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_resu
 			out->damage = P2PSAFE_DAMAGE_ZEROS;
 		if (torn > 0 && torn >= (count < P2S_JUDGE_AGREE ? count : P2S_JUDGE_AGREE))
 			out->damage = P2PSAFE_DAMAGE_TORN;
-		return;
-	}
-	if (writer_was_late(writer, reader)) {
-		judgement(out, P2PSAFE_VERDICT_UNTESTED, P2PSAFE_DAMAGE_NONE, "the writer ended after the reader gave up");
 		return;
 	}
 	if (reader->status == P2S_ROLE_TIMEOUT && writer->status == P2S_ROLE_DONE) {

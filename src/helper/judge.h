@@ -79,7 +79,8 @@ void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, 
 /* A tearing reader: words 0..words-1 alternate between seed_a and seed_b. */
 void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer,
                     const struct p2s_role_result *reader, struct p2s_judgement *out);
-/* 1 if that said nothing, and once more may say something: the reader saw one pattern only, or gave up before the writer ended. */
+/* 1 if once more may say something else: the reader saw one pattern only, or may have given up before the writer ended. What the
+ * last look said counts. */
 int p2s_judge_tear_again(const struct p2s_role_result *writer, const struct p2s_role_result *reader,
                          const struct p2s_judgement *j);
 /* Two counters that two GPUs incremented at once, the first by adding, the second by compare-and-swap. start, end: the words

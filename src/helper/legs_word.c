@@ -103,19 +103,25 @@ void p2s_tear_wide(struct p2s_both *x, int pull, uint32_t iters)
 	uint64_t off = (x->lane[0].bytes / TEAR_WIDE_ALIGN - 1) * TEAR_WIDE_ALIGN;
 	uint64_t seed[2];
 
-	if (p2s_both_going(x) == 0 || !tear_run(x, pull, TEAR_WIDE, off, iters, seed))
-		return;
-	for (int i = 0; i < 2; i++) {
-		struct p2s_judgement j;
-		uint64_t looks;
+	for (int attempt = 0, more = 1; attempt < ATTEMPTS && more; attempt++) {
+		if (p2s_both_going(x) == 0 || !tear_run(x, pull, TEAR_WIDE, off, iters, seed))
+			return;
+		more = 0;
+		for (int i = 0; i < 2; i++) {
+			struct p2s_judgement j;
+			uint64_t looks;
+			int again;
 
-		if (!(p2s_both_going(x) & 1u << i))
-			continue;
-		tear_judge(x, i, pull, seed, &j, &looks);
-		if (j.verdict == P2PSAFE_VERDICT_CORRUPT)
-			p2s_trial_judged(&x->trial[i], &j);
-		else if (j.verdict == P2PSAFE_VERDICT_OK)
-			tear_count(x, i, TEAR_WIDE, off, iters, looks);
+			if (!(p2s_both_going(x) & 1u << i))
+				continue;
+			again = tear_judge(x, i, pull, seed, &j, &looks);
+			if (j.verdict == P2PSAFE_VERDICT_CORRUPT && again && attempt < ATTEMPTS - 1)
+				more = 1;
+			else if (j.verdict == P2PSAFE_VERDICT_CORRUPT)
+				p2s_trial_judged(&x->trial[i], &j);
+			else if (j.verdict == P2PSAFE_VERDICT_OK)
+				tear_count(x, i, TEAR_WIDE, off, iters, looks);
+		}
 	}
 }
 

@@ -404,12 +404,13 @@ static void tearing(void **state)
 	/* The mark was not there yet. */
 	w.elapsed_ns = 1000001;
 	p2s_judge_tear(a, b, &w, &r, &j);
-	assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT); /* unless another look says more */
 	assert_true(p2s_judge_tear_again(&w, &r, &j));
 	r.bad_words = r.samples = 1;
 	r.sample[0] = (struct p2s_sample){0, 1};
 	p2s_judge_tear(a, b, &w, &r, &j);
 	assert_int_equal(j.verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_false(p2s_judge_tear_again(&w, &r, &j));
 	w.status = P2S_ROLE_TIMEOUT;
 	r = role(P2S_ROLE_TIMEOUT, 3);
 	p2s_judge_tear(a, b, &w, &r, &j);
