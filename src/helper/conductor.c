@@ -172,6 +172,10 @@ static const char *reason(struct p2s_run *run, uint32_t a, uint32_t b)
 		return "first contact was clean; stopped because a pair is corrupt";
 	if (atomic_load(&run->corrupt))
 		return "first store was clean; stopped because a pair is corrupt";
+	if (way->first_done && !way->clean)
+		return "first contact of this pair was not completed";
+	if (way->clean && !p2s_run_way(run, b, a)->clean)
+		return "first contact of the other direction was not completed";
 	return "not reached";
 }
 

@@ -178,18 +178,56 @@ static int lost_device(int32_t e)
 	return 0;
 }
 
+/* Nothing more is asked of this channel. */
+static void give_up(struct p2s_chan *chan, const char *why)
+{
+	pthread_mutex_lock(&chan->lock); /* who waits on this channel reads why */
+	if (!atomic_exchange(&chan->dead, 1))
+		snprintf(chan->why, sizeof chan->why, "%s", why);
+	pthread_mutex_unlock(&chan->lock);
+}
+
 /* After an error: does the context still do local work? If not, no later leg may be blamed for it. */
 static void probe_context(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf, int32_t leg)
 {
 	struct p2s_op_request req = {.op = P2S_OP_PEEK, .buf = buf, .len = 64};
 	struct p2s_op_answer answer;
+	char why[96];
 
 	if (atomic_load(&chan->dead) || p2s_chan_call(run, chan, &req, &answer) == P2S_RC_OK)
 		return;
-	pthread_mutex_lock(&chan->lock); /* who waits on this channel reads why */
-	if (!atomic_exchange(&chan->dead, 1))
-		snprintf(chan->why, sizeof chan->why, "context was lost in leg %s", p2s_word_name(P2S_GROUP_LEG, leg));
-	pthread_mutex_unlock(&chan->lock);
+	snprintf(why, sizeof why, "context was lost in leg %s", p2s_word_name(P2S_GROUP_LEG, leg));
+	give_up(chan, why);
+}
+
+static void device_lost(struct p2s_run *run, const struct p2s_chan *chan, const struct p2s_op_answer *answer)
+{
+	char what[160];
+
+	snprintf(what, sizeof what, "%s: device lost, error %d", answer->where, (int)answer->cuda_error);
+	if (!p2s_run_keeps_going(run))
+		atomic_store(&run->stopped, 1);
+	p2s_run_drop_gpu(run, chan->gpu, P2PSAFE_GPU_STATE_FAILED, what);
+}
+
+void p2s_run_own_failed(struct p2s_run *run, struct p2s_chan *chan, const struct p2s_op_answer *answer)
+{
+	char why[96];
+
+	switch (answer->rc) {
+	case P2S_RC_TIMEOUT:
+	case P2S_RC_STUCK:
+		p2s_run_wedged(run, chan, chan->gpu, chan->gpu, "its own memory");
+		return;
+	case P2S_RC_GONE:
+	case P2S_RC_LATE:
+		return; /* the channel is dead and knows why */
+	default:
+		if (answer->rc == P2S_RC_ERROR && lost_device(answer->cuda_error))
+			device_lost(run, chan, answer);
+		snprintf(why, sizeof why, "work on its own memory failed: %.40s: error %d", answer->where, (int)answer->cuda_error);
+		give_up(chan, why);
+	}
 }
 
 int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_op_answer *answer)
@@ -207,10 +245,7 @@ int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_
 		out->cuda_error = answer->cuda_error;
 		snprintf(out->note, sizeof out->note, "%s: error %d", answer->where, (int)answer->cuda_error);
 		if (lost_device(answer->cuda_error)) {
-			snprintf(what, sizeof what, "%s: device lost, error %d", answer->where, (int)answer->cuda_error);
-			if (!p2s_run_keeps_going(lane->run))
-				atomic_store(&lane->run->stopped, 1);
-			p2s_run_drop_gpu(lane->run, chan->gpu, P2PSAFE_GPU_STATE_FAILED, what);
+			device_lost(lane->run, chan, answer);
 			return 0;
 		}
 		probe_context(lane->run, lane->acc, lane->loc_acc, out->leg);

@@ -24,9 +24,25 @@ static struct p2s_chan *channel_of(struct p2s_run *run, uint32_t gpu, uint32_t n
 	return &run->gpu[gpu].chan[number == P2S_B_PEER ? P2S_CHAN_PEER : P2S_CHAN_GPU];
 }
 
-static int has_buffer(const struct p2s_run *run, uint32_t gpu, uint32_t number)
+/* One that died before is not looked at: its end was told then, and no other pair is to blame for it. */
+static int has_buffer(struct p2s_run *run, uint32_t gpu, uint32_t number)
 {
-	return run->gpu[gpu].bytes[number] >= AREA && !atomic_load(&run->gpu[gpu].out);
+	return run->gpu[gpu].bytes[number] >= AREA && !atomic_load(&run->gpu[gpu].out) &&
+	       !atomic_load(&channel_of(run, gpu, number)->dead);
+}
+
+/* Waits for what was posted to a GPU about its own memory. After an error it is asked once more; a second one is its end, so
+ * that it is blind in the sight of one pair only. Returns 1 if it was done. */
+static int take(struct p2s_run *run, uint32_t gpu, uint32_t number, struct p2s_op_request *req, struct p2s_op_answer *answer)
+{
+	struct p2s_chan *chan = channel_of(run, gpu, number);
+	int rc = p2s_chan_wait(run, chan, answer, NULL);
+
+	if (rc == P2S_RC_ERROR)
+		rc = p2s_chan_call(run, chan, req, answer);
+	if (rc != P2S_RC_OK)
+		p2s_run_own_failed(run, chan, answer);
+	return rc == P2S_RC_OK;
 }
 
 static void set_canary(struct p2s_run *run, uint32_t gpu, uint32_t number)
@@ -35,27 +51,29 @@ static void set_canary(struct p2s_run *run, uint32_t gpu, uint32_t number)
 	struct p2s_op_answer answer;
 
 	req.seed = canary_seed(run, gpu, number);
-	if (has_buffer(run, gpu, number))
-		p2s_chan_call(run, channel_of(run, gpu, number), &req, &answer);
+	if (!has_buffer(run, gpu, number))
+		return;
+	p2s_chan_post(run, channel_of(run, gpu, number), &req, -1);
+	take(run, gpu, number, &req, &answer);
 }
 
 void p2s_canary_restore(struct p2s_run *run, uint32_t a, uint32_t b, uint32_t number)
 {
 	uint32_t gpus[2] = {a, b};
+	struct p2s_op_request req[2];
 	struct p2s_op_answer answer;
 	int posted[2] = {0};
 
 	for (int i = 0; i < 2; i++) {
-		struct p2s_op_request req = {.op = P2S_OP_FILL, .buf = P2S_BUF(gpus[i], number), .len = AREA};
-
-		req.seed = canary_seed(run, gpus[i], number);
+		req[i] = (struct p2s_op_request){.op = P2S_OP_FILL, .buf = P2S_BUF(gpus[i], number), .len = AREA};
+		req[i].seed = canary_seed(run, gpus[i], number);
 		posted[i] = has_buffer(run, gpus[i], number);
 		if (posted[i])
-			p2s_chan_post(run, channel_of(run, gpus[i], number), &req, -1);
+			p2s_chan_post(run, channel_of(run, gpus[i], number), &req[i], -1);
 	}
 	for (int i = 0; i < 2; i++)
 		if (posted[i])
-			p2s_chan_wait(run, channel_of(run, gpus[i], number), &answer, NULL);
+			take(run, gpus[i], number, &req[i], &answer);
 }
 
 static void set_canaries_task(struct p2s_run *run, uint32_t gpu, int kind)
@@ -76,8 +94,10 @@ static void renew_canary(struct p2s_run *run, uint32_t gpu, uint32_t number)
 	struct p2s_op_answer answer;
 
 	req.seed = req.seed2 = canary_seed(run, gpu, number);
-	if (has_buffer(run, gpu, number))
-		p2s_chan_call(run, channel_of(run, gpu, number), &req, &answer);
+	if (has_buffer(run, gpu, number)) {
+		p2s_chan_post(run, channel_of(run, gpu, number), &req, -1);
+		take(run, gpu, number, &req, &answer);
+	}
 	set_canary(run, gpu, number);
 }
 
@@ -156,24 +176,42 @@ static void stray(struct p2s_trial *t, uint32_t g, uint32_t number, const struct
 		snprintf(t->out.note, sizeof t->out.note, "bytes appeared in memory of %s", run->gpu[g].address);
 }
 
+/* Nobody knows what this GPU's memory holds now. Damage that was seen already is what counts. */
+static void unseen(struct p2s_trial *t, uint32_t g, const struct p2s_op_answer *answer)
+{
+	if (t->over)
+		return;
+	t->over = 1;
+	t->out.cuda_error = answer->cuda_error;
+	snprintf(t->out.note, sizeof t->out.note, "memory of %s could not be looked at: %.36s",
+	         t->lane->run->gpu[g].address, answer->where);
+}
+
+/* Is this memory in use by the trial itself? */
+static int at_work(const struct p2s_trial *t, int copied, uint32_t g, uint32_t number)
+{
+	return number == p2s_canary_buffer(t->lane->m) && (g == t->lane->b || (copied && g == t->lane->a));
+}
+
 int p2s_canary_look(struct p2s_trial *t, int copied, unsigned numbers, const struct p2s_canary_later *later)
 {
 	struct p2s_run *run = t->lane->run;
+	struct p2s_op_answer failed = {.rc = P2S_RC_OK};
+	uint32_t failed_gpu = 0;
 	int well = 1;
 
 	for (uint32_t number = P2S_B_CUMEM; number <= P2S_B_PEER; number++) {
+		struct p2s_op_request req[P2S_MAX_GPUS];
 		int posted[P2S_MAX_GPUS] = {0};
 
 		for (uint32_t i = 0; i < run->tested_count; i++) {
 			uint32_t g = run->tested[i];
-			struct p2s_op_request req = {.op = P2S_OP_CHECK, .buf = P2S_BUF(g, number), .len = AREA, .in_len = AREA};
 
-			if ((numbers & 1u << number) == 0 || !has_buffer(run, g, number) ||
-			    (later == NULL && g == t->lane->b && number == p2s_canary_buffer(t->lane->m)) ||
-			    (later == NULL && copied && g == t->lane->a && number == p2s_canary_buffer(t->lane->m)))
+			if ((numbers & 1u << number) == 0 || !has_buffer(run, g, number) || (later == NULL && at_work(t, copied, g, number)))
 				continue;
-			req.seed = req.seed2 = canary_seed(run, g, number);
-			p2s_chan_post(run, channel_of(run, g, number), &req, -1);
+			req[g] = (struct p2s_op_request){.op = P2S_OP_CHECK, .buf = P2S_BUF(g, number), .len = AREA, .in_len = AREA};
+			req[g].seed = req[g].seed2 = canary_seed(run, g, number);
+			p2s_chan_post(run, channel_of(run, g, number), &req[g], -1);
 			posted[g] = 1;
 		}
 		for (uint32_t i = 0; i < run->tested_count; i++) {
@@ -182,8 +220,14 @@ int p2s_canary_look(struct p2s_trial *t, int copied, unsigned numbers, const str
 			struct p2s_sample samples[P2S_SAMPLES];
 			size_t count;
 
-			if (!posted[g] || p2s_chan_wait(run, channel_of(run, g, number), &answer, NULL) != P2S_RC_OK ||
-			    answer.bad_words == 0)
+			if (!posted[g])
+				continue;
+			if (!take(run, g, number, &req[g], &answer)) {
+				failed_gpu = failed.rc == P2S_RC_OK ? g : failed_gpu;
+				failed = failed.rc == P2S_RC_OK ? answer : failed;
+				continue;
+			}
+			if (answer.bad_words == 0)
 				continue;
 			if (!well) { /* the first one names it */
 				set_canary(run, g, number);
@@ -198,7 +242,9 @@ int p2s_canary_look(struct p2s_trial *t, int copied, unsigned numbers, const str
 			set_canary(run, g, number);
 		}
 	}
-	return well;
+	if (well && failed.rc != P2S_RC_OK)
+		unseen(t, failed_gpu, &failed);
+	return well && failed.rc == P2S_RC_OK;
 }
 
 int p2s_canary_look_later(const struct p2s_canary_later *later, unsigned numbers)

@@ -37,7 +37,7 @@ void p2s_canary_renew(struct p2s_run *run);
 /* copied: by an engine, from memory of the accessor. numbers: of the buffers, as bits. later: whose bytes they may be, and
  * memory that nobody uses now; NULL: the trial's.
  * Looks for bytes of the leg in memory that it was not meant for. All GPUs look at once. Returns 1 if all canaries are well;
- * else the trial is CORRUPT, misdirected when the stray words say so. */
+ * else the trial is CORRUPT, misdirected when the stray words say so, or UNTESTED when a GPU could not look. */
 int p2s_canary_look(struct p2s_trial *t, int copied, unsigned numbers, const struct p2s_canary_later *later);
 /* The trial is one of those whose bytes are looked for later. later may be NULL. */
 void p2s_canary_note(struct p2s_canary_later *later, const struct p2s_trial *t);

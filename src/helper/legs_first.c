@@ -179,7 +179,7 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 		if (clean)
 			clean = done || only_store ? first_store(&lane, !done, &later) : whole_contact(&lane, &later);
 		clean = clean && !fault_logged(&lane);
-		done = 1;
+		done = way->first_done = 1;
 		tidy(run, a, b, m, clean, only_store);
 	}
 	looked = clean && done && p2s_run_may_start(run);

@@ -231,6 +231,85 @@ static void without_kernels_every_damage_is_named(void **state)
 	}
 }
 
+#define TEST_C "0000:30:00.0"
+/* Launches of a GPU before the first contact, and until that of the first pair is over; a few less and more. */
+#define LAUNCHES_BEFORE 24
+#define LAUNCHES_AFTER 42
+
+/* GPU c: after so many launches the next `count` fail. */
+static void play_blind(uint32_t gpus, uint32_t before, uint32_t count, int duplicate)
+{
+	static const char *const more[] = {"", "", "", ""};
+	char faults[500];
+
+	snprintf(faults, sizeof faults,
+	         "%s{\"src\": \"" TEST_C "\", \"op\": \"launch\", \"effect\": \"error\", \"after\": %u, \"count\": %u}",
+	         duplicate ? "{\"src\": \"0000:10:00.0\", \"dst\": \"0000:20:00.0\", \"op\": \"sm_store\", \"effect\": "
+	                     "\"duplicate\", \"target\": \"" TEST_C "\", \"max_bytes\": 128, \"count\": 1}, "
+	                   : "",
+	         before, count);
+	play_odd(gpus, more, faults, P2PSAFE_LEVEL_QUICK, 0);
+}
+
+/* Bytes of a>b that landed in memory of c, too, are found, whichever call of c fails once. */
+static void a_look_that_fails_once_is_done_again(void **state)
+{
+	uint32_t looked = 0;
+
+	(void)state;
+	for (uint32_t k = LAUNCHES_BEFORE; k < LAUNCHES_AFTER; k += 3) {
+		play_blind(3, k, 1, 1);
+		if (p.gpus[2].state == P2PSAFE_GPU_STATE_READY) {
+			verdict_is(0, 1, P2PSAFE_LEG_SM_STORE, CUMEM, P2PSAFE_VERDICT_CORRUPT);
+			looked++;
+		}
+		play_free(&p);
+	}
+	assert_true(looked >= 3);
+}
+
+static uint32_t pairs_not_ok_without(uint32_t c)
+{
+	uint32_t count = 0;
+
+	for (uint32_t a = 0; a < p.n; a++)
+		for (uint32_t b = a + 1; b < p.n; b++)
+			count += a != c && b != c && (play_verdict(&p, a, b, P2PSAFE_LEG_SM_STORE, CUMEM) != P2PSAFE_VERDICT_OK ||
+			                              play_verdict(&p, b, a, P2PSAFE_LEG_SM_STORE, CUMEM) != P2PSAFE_VERDICT_OK);
+	return count;
+}
+
+/* Where c's bytes cannot be looked at any more, the contact at work proves nothing; later ones are not spoiled by it. */
+static void a_gpu_that_cannot_look_spoils_one_contact(void **state)
+{
+	uint32_t spoiled = 0;
+
+	(void)state;
+	for (uint32_t k = LAUNCHES_BEFORE; k < LAUNCHES_AFTER && spoiled < 2; k += 2) {
+		const struct p2s_lib_leg *leg;
+
+		play_blind(4, k, 1000000, 0);
+		leg = play_leg(&p, 0, 1, P2PSAFE_LEG_SM_STORE, CUMEM);
+		assert_non_null(leg);
+		assert_int_not_equal(play_verdict(&p, 0, 2, P2PSAFE_LEG_SM_STORE, CUMEM), P2PSAFE_VERDICT_OK);
+		assert_int_not_equal(play_verdict(&p, 2, 3, P2PSAFE_LEG_SM_STORE, CUMEM), P2PSAFE_VERDICT_OK);
+		if (leg->verdict == P2PSAFE_VERDICT_OK) {
+			assert_int_equal(pairs_not_ok_without(2), 0);
+		} else {
+			assert_int_equal(leg->verdict, P2PSAFE_VERDICT_UNTESTED);
+			assert_non_null(strstr(leg->note, "memory of " TEST_C " could not be looked at: cuLaunchKernel"));
+			assert_int_equal(leg->cuda_error, 999);
+			assert_int_equal(pairs_not_ok_without(2), 1);
+			leg = play_leg(&p, 1, 0, P2PSAFE_LEG_SM_STORE, CUMEM);
+			assert_non_null(leg);
+			assert_non_null(strstr(leg->note, "other direction"));
+			spoiled++;
+		}
+		play_free(&p);
+	}
+	assert_int_equal(spoiled, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +318,8 @@ int main(void)
 		cmocka_unit_test(unknown_atomics_are_not_tried),
 		cmocka_unit_test(without_kernels_copies_are_proven_and_nothing_else),
 		cmocka_unit_test(without_kernels_every_damage_is_named),
+		cmocka_unit_test(a_look_that_fails_once_is_done_again),
+		cmocka_unit_test(a_gpu_that_cannot_look_spoils_one_contact),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
