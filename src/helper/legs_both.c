@@ -47,14 +47,22 @@ void p2s_both_rekey(struct p2s_both *x)
 	}
 }
 
+int p2s_both_goes_on(struct p2s_both *x)
+{
+	static const struct p2s_judgement other = {.verdict = P2PSAFE_VERDICT_UNTESTED, .note = "a GPU of this pair failed meanwhile"};
+
+	if (!p2s_lane_alive(&x->lane[0]))
+		for (int i = 0; i < 2; i++)
+			p2s_trial_judged(&x->trial[i], &other);
+	return p2s_both_going(x) != 0;
+}
+
 int p2s_both_poison(struct p2s_both *x, uint64_t off, uint64_t len)
 {
-	int ok = 1;
-
 	for (int i = 0; i < 2; i++)
-		if (x->dirs & 1u << i)
-			ok &= p2s_step_fill(&x->trial[i], x->lane[i].own, x->lane[i].win_own, off, len, x->trial[i].poison);
-	return ok;
+		if (p2s_both_going(x) & 1u << i)
+			p2s_step_fill(&x->trial[i], x->lane[i].own, x->lane[i].win_own, off, len, x->trial[i].poison);
+	return p2s_both_goes_on(x);
 }
 
 unsigned p2s_both_going(const struct p2s_both *x)
@@ -107,8 +115,7 @@ int p2s_both_run(struct p2s_both *x)
 	return settle(x, p2s_duo_run(x->lane[0].run, &x->duo));
 }
 
-/* Bytes [at, at + len) of the window as its owner sees them now: wrong words under seed. -1: not known. */
-static int64_t owner_misses(const struct p2s_lane *lane, uint64_t at, uint64_t len, uint64_t seed)
+int64_t p2s_both_misses(const struct p2s_lane *lane, uint64_t at, uint64_t len, uint64_t seed)
 {
 	struct p2s_op_request req = {.op = P2S_OP_CHECK,
 	                             .buf = lane->win_own,
@@ -130,8 +137,8 @@ static int owner_holds(const struct p2s_both *x, int i, const struct p2s_mp_shap
 {
 	uint64_t at = round * shape->slot_bytes;
 	uint64_t seed = p2s_seed_epoch(x->seed[i], round + 1);
-	int64_t payload = owner_misses(&x->lane[i], at, shape->words * 8, seed);
-	int64_t flag = owner_misses(&x->lane[i], at + shape->flag_off, 8, seed);
+	int64_t payload = p2s_both_misses(&x->lane[i], at, shape->words * 8, seed);
+	int64_t flag = p2s_both_misses(&x->lane[i], at + shape->flag_off, 8, seed);
 
 	return payload < 0 || flag < 0 ? -1 : payload + flag == 0;
 }
@@ -144,7 +151,7 @@ static int payload_came(const struct p2s_both *x, int i, const struct p2s_mp_sha
 
 	for (size_t s = 0; s < count && s < P2S_JUDGE_AGREE; s++) {
 		uint64_t off = reader->sample[s].offset;
-		int64_t miss = owner_misses(&x->lane[i], off / 8 * 8, 8, p2s_seed_epoch(x->seed[i], off / shape->slot_bytes + 1));
+		int64_t miss = p2s_both_misses(&x->lane[i], off / 8 * 8, 8, p2s_seed_epoch(x->seed[i], off / shape->slot_bytes + 1));
 
 		if (miss < 0)
 			return -1;

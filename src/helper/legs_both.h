@@ -20,7 +20,10 @@ int p2s_both_slow(const struct p2s_run *run);
 int p2s_both_open(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs, int32_t leg, struct p2s_both *x);
 /* New keys, poison and seeds for the next variant of the leg. */
 void p2s_both_rekey(struct p2s_both *x);
-/* The windows of all directions poisoned by their owners, both at once. */
+/* After a step that may have ended a direction: what ended one keeps nothing from being looked at in the other, unless a GPU is gone.
+ * Returns 1 if any goes on. */
+int p2s_both_goes_on(struct p2s_both *x);
+/* The windows of all directions that go on poisoned by their owners. Returns 1 if any still goes on. */
 int p2s_both_poison(struct p2s_both *x, uint64_t off, uint64_t len);
 /* Runs the kernels. Returns 1 if both answers are there; else the trials are over. */
 int p2s_both_run(struct p2s_both *x);
@@ -29,6 +32,8 @@ unsigned p2s_both_going(const struct p2s_both *x);
 /* Sends the results. Returns 1 if all directions were OK. */
 int p2s_both_end(struct p2s_both *x);
 
+/* Bytes [at, at + len) of the window as its owner sees them now: wrong words under seed. -1: not known. */
+int64_t p2s_both_misses(const struct p2s_lane *lane, uint64_t at, uint64_t len, uint64_t seed);
 /* Judges the reader of direction i against the slots of shape, asks the owner where that names the damage, and counts. writer may
  * be NULL (a copy engine wrote). */
 void p2s_both_judge(struct p2s_both *x, int i, struct p2s_mp_shape *shape, const struct p2s_op_answer *reader,

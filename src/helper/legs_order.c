@@ -97,8 +97,10 @@ static void ask_form(struct p2s_both *x, const struct form *f, int pull, uint32_
 static int run_form(struct p2s_both *x, const struct form *f, int pull, uint32_t rounds)
 {
 	p2s_both_rekey(x);
-	ask_form(x, f, pull, rounds);
-	return p2s_both_poison(x, 0, (uint64_t)rounds * f->slot_bytes) && p2s_both_run(x);
+	if (!p2s_both_poison(x, 0, (uint64_t)rounds * f->slot_bytes))
+		return 0;
+	ask_form(x, f, pull, rounds); /* of the directions that still go on */
+	return p2s_both_run(x);
 }
 
 static void message_form(struct p2s_both *x, const struct form *f, int pull, uint32_t rounds)

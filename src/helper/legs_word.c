@@ -20,16 +20,24 @@ int p2s_tear_begin(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned 
 /* Runs the kernels over that many words from off on. Returns 1 if they ran. */
 static int tear_run(struct p2s_both *x, int pull, uint32_t words, uint64_t off, uint32_t iters, uint64_t seed[2])
 {
-
 	p2s_both_rekey(x);
 	for (uint32_t i = 0; i < 2; i++)
 		seed[i] = p2s_seed(x->trial[0].key, x->lane[0].a, x->lane[0].b, P2PSAFE_LEG_TEARING_8, i + 1);
+	/* The kernel counts words from off on: as off is a multiple of a power of two above all of them, this seed makes the fill
+	 * agree. */
+	for (int i = 0; i < 2; i++) {
+		x->trial[i].poison = seed[0] ^ seed[1] ^ P2S_TEAR_POISON;
+		if (p2s_both_going(x) & 1u << i)
+			p2s_step_fill(&x->trial[i], x->lane[i].own, x->lane[i].win_own, off, ((uint64_t)words + 1) * 8,
+			              x->trial[i].poison ^ off / 8);
+	}
+	if (!p2s_both_goes_on(x))
+		return 0;
 	memset(x->duo.req, 0, sizeof x->duo.req);
 	for (int i = 0; i < 2; i++) {
 		struct p2s_op_request *writer = &x->duo.req[pull ? 1 - i : i];
 		struct p2s_op_request *reader = &x->duo.req[pull ? i : 1 - i];
 
-		x->trial[i].poison = seed[0] ^ seed[1] ^ P2S_TEAR_POISON;
 		x->duo.req[i].op = P2S_OP_TEAR;
 		x->duo.req[i].off = x->duo.req[i].off2 = off;
 		x->duo.req[i].words = words;
@@ -41,18 +49,20 @@ static int tear_run(struct p2s_both *x, int pull, uint32_t words, uint64_t off, 
 		writer->buf = pull ? x->lane[i].win_own : x->lane[i].win_acc;
 		reader->buf2 = pull ? x->lane[i].win_acc : x->lane[i].win_own;
 	}
-	/* The kernel counts words from off on: as off is a multiple of a power of two above all of them, this seed makes the fill
-	 * agree. */
-	for (int i = 0; i < 2; i++)
-		if ((x->dirs & 1u << i) && !p2s_step_fill(&x->trial[i], x->lane[i].own, x->lane[i].win_own, off,
-		                                          ((uint64_t)words + 1) * 8, x->trial[i].poison ^ off / 8))
-			return 0;
 	return p2s_both_run(x);
+}
+
+/* A lost end mark is damage however late its writer was: it is not where its owner looks after all is over. 0 also when that is not
+ * known, and when the owner stored it itself: what a load does not see is no less there. */
+static int mark_is_lost(const struct p2s_both *x, int i, int pull, uint64_t at, uint64_t seed)
+{
+	return !pull && p2s_both_misses(&x->lane[i], at, 8, seed) > 0;
 }
 
 /* What the reader of direction i saw. Returns 1 if it should look once more; *looks: how often it looked at all words while they
  * changed. */
-static int tear_judge(const struct p2s_both *x, int i, int pull, const uint64_t seed[2], struct p2s_judgement *j, uint64_t *looks)
+static int tear_judge(const struct p2s_both *x, int i, int pull, uint32_t words, uint64_t off, const uint64_t seed[2],
+                      struct p2s_judgement *j, uint64_t *looks)
 {
 	struct p2s_role_result writer, reader;
 
@@ -60,7 +70,9 @@ static int tear_judge(const struct p2s_both *x, int i, int pull, const uint64_t 
 	p2s_duo_role(&x->duo.answer[pull ? i : 1 - i], 1, &reader);
 	p2s_judge_tear(seed[0], seed[1], &writer, &reader, j);
 	*looks = reader.rounds_done < writer.rounds_done ? reader.rounds_done : writer.rounds_done;
-	return p2s_judge_tear_again(&writer, &reader, j);
+	if (!p2s_judge_tear_again(&writer, &reader, j))
+		return 0;
+	return j->verdict != P2PSAFE_VERDICT_CORRUPT || !mark_is_lost(x, i, pull, off + (uint64_t)words * 8, seed[0] ^ off / 8);
 }
 
 /* A store that nobody looked at proves nothing: looks are the rounds that the error bound rests on. */
@@ -88,7 +100,7 @@ static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last
 
 		if (!(p2s_both_going(x) & 1u << i))
 			continue;
-		again = tear_judge(x, i, pull, seed, &j, &looks);
+		again = tear_judge(x, i, pull, TEAR_WORDS, off, seed, &j, &looks);
 		tear_count(x, i, TEAR_WORDS, off, iters, looks);
 		if (again && !last)
 			powerless |= 1u << i;
@@ -101,9 +113,11 @@ static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last
 void p2s_tear_wide(struct p2s_both *x, int pull, uint32_t iters)
 {
 	uint64_t off = (x->lane[0].bytes / TEAR_WIDE_ALIGN - 1) * TEAR_WIDE_ALIGN;
+	struct p2s_judgement seen[2] = {{0}}; /* CORRUPT: not taken back yet */
 	uint64_t seed[2];
+	unsigned more = 3;
 
-	for (int attempt = 0, more = 1; attempt < ATTEMPTS && more; attempt++) {
+	for (int attempt = 0; attempt < ATTEMPTS && more != 0; attempt++) {
 		if (p2s_both_going(x) == 0 || !tear_run(x, pull, TEAR_WIDE, off, iters, seed))
 			return;
 		more = 0;
@@ -114,15 +128,21 @@ void p2s_tear_wide(struct p2s_both *x, int pull, uint32_t iters)
 
 			if (!(p2s_both_going(x) & 1u << i))
 				continue;
-			again = tear_judge(x, i, pull, seed, &j, &looks);
-			if (j.verdict == P2PSAFE_VERDICT_CORRUPT && again && attempt < ATTEMPTS - 1)
-				more = 1;
-			else if (j.verdict == P2PSAFE_VERDICT_CORRUPT)
-				p2s_trial_judged(&x->trial[i], &j);
-			else if (j.verdict == P2PSAFE_VERDICT_OK)
+			again = tear_judge(x, i, pull, TEAR_WIDE, off, seed, &j, &looks);
+			if (j.verdict == P2PSAFE_VERDICT_OK)
 				tear_count(x, i, TEAR_WIDE, off, iters, looks);
+			/* Only a look that sees all of it takes back what an earlier one said. */
+			if (j.verdict == P2PSAFE_VERDICT_CORRUPT || j.verdict == P2PSAFE_VERDICT_OK)
+				seen[i] = j;
+			if (j.verdict == P2PSAFE_VERDICT_CORRUPT && !again)
+				p2s_trial_judged(&x->trial[i], &j);
+			else if (seen[i].verdict == P2PSAFE_VERDICT_CORRUPT)
+				more |= 1u << i;
 		}
 	}
+	for (int i = 0; i < 2; i++)
+		if (seen[i].verdict == P2PSAFE_VERDICT_CORRUPT)
+			p2s_trial_judged(&x->trial[i], &seen[i]);
 }
 
 void p2s_tear_form(struct p2s_both *x, int pull, uint32_t iters)

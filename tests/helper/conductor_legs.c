@@ -51,6 +51,27 @@ static void remote_loads_that_tear_are_seen(void **state)
 	play_free(&p);
 }
 
+/* Both ways pass messages and tear words in the same kernels. What went wrong one way, and when, hides nothing of the other. */
+static void one_way_hides_nothing_of_the_other(void **state)
+{
+	static const char *const torn = "{\"src\": \"0000:10:00.0\", \"op\": \"sm_store\", \"effect\": \"torn\"}, "
+									"{\"src\": \"0000:20:00.0\", \"op\": \"sm_load\", \"effect\": \"torn\"}";
+	/* One flag of the first form of messages, and one of a later form. */
+	static const char *const lost =
+		"{\"src\": \"0000:10:00.0\", \"op\": \"flag\", \"effect\": \"drop\", \"after\": 9, \"count\": 1}, "
+		"{\"src\": \"0000:20:00.0\", \"op\": \"flag\", \"effect\": \"drop\", \"after\": 262, \"count\": 1}";
+
+	(void)state;
+	play_host(2, "pcie", torn, P2PSAFE_LEVEL_QUICK, 0);
+	leg_is(0, 1, P2PSAFE_LEG_TEARING_8, CUMEM, P2PSAFE_VERDICT_CORRUPT, P2PSAFE_DAMAGE_TORN);
+	leg_is(1, 0, P2PSAFE_LEG_TEARING_8, CUMEM, P2PSAFE_VERDICT_CORRUPT, P2PSAFE_DAMAGE_TORN);
+	play_free(&p);
+	play_host(2, "pcie", lost, P2PSAFE_LEVEL_QUICK, 0);
+	leg_is(0, 1, P2PSAFE_LEG_MP_PUSH, CUMEM, P2PSAFE_VERDICT_CORRUPT, P2PSAFE_DAMAGE_DROPPED);
+	leg_is(1, 0, P2PSAFE_LEG_MP_PUSH, CUMEM, P2PSAFE_VERDICT_CORRUPT, P2PSAFE_DAMAGE_DROPPED);
+	play_free(&p);
+}
+
 /* Chunks of a large buffer are asked for before the one in front is answered. One that fails ends the leg and nothing else: whoever
  * looks after the context then finds the channel free. */
 static void a_chunk_that_fails_ends_its_leg(void **state)
@@ -259,6 +280,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(remote_loads_that_tear_are_seen),
+		cmocka_unit_test(one_way_hides_nothing_of_the_other),
 		cmocka_unit_test(a_chunk_that_fails_ends_its_leg),
 		cmocka_unit_test(a_hole_far_inside_is_met_or_not_claimed),
 		cmocka_unit_test(the_last_bytes_are_met_by_every_engine),
