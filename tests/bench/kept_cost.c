@@ -43,6 +43,22 @@ static void tell(uint64_t *ns, size_t n)
 		   (double)ns[n - 1 - n / 20] / 1000, n);
 }
 
+/* Why it was tested: the findings say which record was not good enough, and what was not as it was. */
+static void tell_tested(const p2psafe_report *report, size_t call, int32_t allowed)
+{
+	fprintf(stderr, "call %zu: not from the record (tested, allowed %d):", call, (int)allowed);
+	for (int32_t i = 0; i < p2psafe_report_finding_count(report); i++) {
+		struct p2psafe_finding f = {.size = sizeof f};
+		const char *text;
+
+		if (p2psafe_report_finding(report, i, &f) != P2PSAFE_OK)
+			continue;
+		text = p2psafe_report_evidence_text(report, i, 0);
+		fprintf(stderr, " %s (%s)", f.code, text != NULL ? text : "");
+	}
+	fputc('\n', stderr);
+}
+
 static int calls(uint64_t *ns, size_t n, const char *cache, const char *host)
 {
 	struct p2psafe_error err = {.size = sizeof err};
@@ -62,7 +78,10 @@ static int calls(uint64_t *ns, size_t n, const char *cache, const char *host)
 
 		ns[i] = now_ns() - start;
 		if (rc != P2PSAFE_OK || !p2psafe_report_is_kept(report)) {
-			fprintf(stderr, "not from the record (%s, allowed %d)\n", rc != P2PSAFE_OK ? err.text : "tested", (int)allowed);
+			if (rc == P2PSAFE_OK)
+				tell_tested(report, i, allowed);
+			else
+				fprintf(stderr, "call %zu: %s\n", i, err.text);
 			p2psafe_report_free(report);
 			p2psafe_context_free(ctx);
 			return 0;
