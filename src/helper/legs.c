@@ -139,15 +139,19 @@ void p2s_trial_expect(const struct p2s_trial *t, uint64_t seed, uint64_t in_off,
 int p2s_run_drop_gpu(struct p2s_run *run, uint32_t gpu, int32_t state, const char *error)
 {
 	struct p2s_device *d = &run->gpu[gpu];
+	int first = !atomic_exchange(&d->out, 1);
+	int news;
 
-	if (atomic_exchange(&d->out, 1))
-		return 0;
 	pthread_mutex_lock(&run->table_lock);
-	d->state = state;
-	snprintf(d->error, sizeof d->error, "%s", error);
+	news = first || (d->state <= P2PSAFE_GPU_STATE_READY && state != 0); /* it was out for no fault of its own */
+	if (news) {
+		d->state = state;
+		snprintf(d->error, sizeof d->error, "%s", error);
+	}
 	pthread_mutex_unlock(&run->table_lock);
-	p2s_link_gpu(run, gpu);
-	return 1;
+	if (news)
+		p2s_link_gpu(run, gpu);
+	return first;
 }
 
 void p2s_run_wedged(struct p2s_run *run, const struct p2s_chan *chan, uint32_t a, uint32_t b, const char *what)

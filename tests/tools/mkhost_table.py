@@ -104,6 +104,10 @@ HOSTS = {
         links={"default": {"kind": "nvlink", "bytes_per_s": 395000000000, "latency_ns": 800, "nvlinks": 18, "granularity": 32}},
         kmsg=["booted"],
     ),
+    # As much goes through host memory only when the staged path is timed, after everything else.
+    "x-lost-at-the-end": small("A GPU that falls off the bus when every leg is over, while it is measured.",
+        [{"op": "staged", "dst": "0000:61:00.0", "effect": "log", "min_bytes": 2 << 20, "count": 1,
+          "kmsg": "NVRM: Xid (PCI:0000:61:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."}]),
     "m-flag-before-data": small("A deliberately wrong twin: the flag is published before the payload.", [],
         mutant="flag_before_data"),
     "m-no-fence": small("A deliberately wrong twin: no fence between payload and flag.", [], mutant="no_fence"),

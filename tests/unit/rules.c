@@ -1,6 +1,7 @@
 /* From legs to permissions. */
 #include "unit.h"
 
+#include "ipc/fill.h"
 #include "rules/rules.h"
 #include "score/score.h"
 
@@ -88,6 +89,46 @@ static void one_bad_leg(void **state)
 				p2s_model_free(&m);
 			}
 		}
+	}
+}
+
+/* A GPU that does not live to the end of the test takes what its pairs passed before with it: also where what is untested may
+ * pass, and in what is kept. */
+static void a_lost_gpu_takes_its_permissions_along(void **state)
+{
+	static const struct {
+		int32_t state;
+		int32_t verdict;
+	} ends[] = {{P2PSAFE_GPU_STATE_WEDGED, P2PSAFE_VERDICT_HANG},
+	            {P2PSAFE_GPU_STATE_FAILED, P2PSAFE_VERDICT_ERROR},
+	            {P2PSAFE_GPU_STATE_RISKY, P2PSAFE_VERDICT_ERROR},
+	            {P2PSAFE_GPU_STATE_READY, P2PSAFE_VERDICT_OK}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(ends); i++) {
+		struct p2s_lib_gpu_out out = {.index = 2, .state = ends[i].state, .ordinal = -1, .driver_order = -1, .minor = -1};
+		struct p2s_model m;
+
+		unit_model(&m, 3, P2PSAFE_VERDICT_OK);
+		assert_int_equal(p2s_fill_gpu(&m, &out), 1);
+		out.state = P2PSAFE_GPU_STATE_UNKNOWN; /* later news of its name do not revive it */
+		assert_int_equal(p2s_fill_gpu(&m, &out), 1);
+		p2s_rules_judge(&m, NULL);
+		for (size_t k = 0; k < m.pair_count; k++) {
+			const struct p2s_pair *p = &m.pairs[k];
+			int32_t hit = p->src == 2 || p->dst == 2;
+
+			assert_int_equal(p->verdict, hit ? ends[i].verdict : P2PSAFE_VERDICT_OK);
+			for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_PEER_COPIES; c++) {
+				assert_int_equal(p->permits[c], hit ? ends[i].verdict : P2PSAFE_VERDICT_OK);
+				assert_int_equal(p2s_rules_consumer(p, c, NULL, NULL), p->permits[c]);
+			}
+		}
+		for (int32_t c = P2PSAFE_CONSUMER_NCCL_P2P; c <= P2PSAFE_CONSUMER_PEER_COPIES; c++) {
+			assert_int_equal(allowed(&m, c), ends[i].verdict == P2PSAFE_VERDICT_OK);
+			assert_int_equal(p2s_rules_vetoed(&m, c, 1), ends[i].verdict != P2PSAFE_VERDICT_OK);
+		}
+		p2s_model_free(&m);
 	}
 }
 
@@ -354,6 +395,7 @@ int main(void)
 	                                   cmocka_unit_test(all_ok),
 	                                   cmocka_unit_test(nothing_tested_allows_nothing),
 	                                   cmocka_unit_test(one_bad_leg),
+	                                   cmocka_unit_test(a_lost_gpu_takes_its_permissions_along),
 	                                   cmocka_unit_test(an_untested_leg_vetoes_its_consumers),
 	                                   cmocka_unit_test(a_refused_mapping_is_left_out),
 	                                   cmocka_unit_test(a_refused_mapping_does_not_hide_an_untested_one),

@@ -151,7 +151,8 @@ int32_t p2s_rules_consumer(const struct p2s_pair *pair, int32_t consumer, struct
 		if (failed != NULL && !note_failed(failed, pair, l->leg, l->mapping))
 			*oom = 1;
 	}
-	return worst;
+	/* Of a GPU that never took part the legs say so: UNTESTED. */
+	return pair->lost != 0 && rank(worst) <= rank(P2PSAFE_VERDICT_DEGRADED) ? pair->lost : worst;
 }
 
 /* Exact, but no better than staging. A faster way that is not proven is no way out. */
