@@ -234,34 +234,43 @@ void p2s_run_own_failed(struct p2s_run *run, struct p2s_chan *chan, const struct
 	}
 }
 
-int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_op_answer *answer)
+/* What it did to the GPUs of the leg, whatever the leg's verdict is. */
+static void aftermath(const struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_op_answer *answer)
 {
-	struct p2s_lib_leg *out = &t->out;
 	const struct p2s_lane *lane = t->lane;
 	char what[160];
 
-	if (t->over)
-		return 0;
+	if (answer->rc == P2S_RC_TIMEOUT || answer->rc == P2S_RC_STUCK) {
+		snprintf(what, sizeof what, "leg %s over %s", p2s_word_name(P2S_GROUP_LEG, t->out.leg),
+		         p2s_word_name(P2S_GROUP_MAPPING, t->out.mapping));
+		p2s_run_wedged(lane->run, chan, lane->a, lane->b, what);
+	} else if (answer->rc == P2S_RC_ERROR && lost_device(answer->cuda_error)) {
+		device_lost(lane->run, chan, answer);
+	} else if (answer->rc == P2S_RC_ERROR) {
+		probe_context(lane->run, lane->acc, lane->loc_acc, t->out.leg);
+		probe_context(lane->run, lane->own, lane->win_own, t->out.leg);
+	}
+}
+
+int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_op_answer *answer)
+{
+	struct p2s_lib_leg *out = &t->out;
+	int over = t->over;
+
 	t->over = 1;
+	aftermath(t, chan, answer);
+	if (over)
+		return 0;
 	switch (answer->rc) {
 	case P2S_RC_ERROR:
 		out->verdict = P2PSAFE_VERDICT_ERROR;
 		out->cuda_error = answer->cuda_error;
 		snprintf(out->note, sizeof out->note, "%s: error %d", answer->where, (int)answer->cuda_error);
-		if (lost_device(answer->cuda_error)) {
-			device_lost(lane->run, chan, answer);
-			return 0;
-		}
-		probe_context(lane->run, lane->acc, lane->loc_acc, out->leg);
-		probe_context(lane->run, lane->own, lane->win_own, out->leg);
 		return 0;
 	case P2S_RC_TIMEOUT:
 	case P2S_RC_STUCK:
 		out->verdict = P2PSAFE_VERDICT_HANG;
-		snprintf(out->note, sizeof out->note, "engine of GPU %s did not come back", lane->run->gpu[chan->gpu].address);
-		snprintf(what, sizeof what, "leg %s over %s", p2s_word_name(P2S_GROUP_LEG, out->leg),
-		         p2s_word_name(P2S_GROUP_MAPPING, out->mapping));
-		p2s_run_wedged(lane->run, chan, lane->a, lane->b, what);
+		snprintf(out->note, sizeof out->note, "engine of GPU %s did not come back", t->lane->run->gpu[chan->gpu].address);
 		return 0;
 	case P2S_RC_GONE:
 		out->verdict = P2PSAFE_VERDICT_ERROR;
@@ -333,10 +342,10 @@ int p2s_step_prepare(struct p2s_trial *t, uint32_t own_buf, uint64_t own_off, ui
 	if (own_len > 0 && own_buf == t->lane->win_own)
 		p2s_lane_remember(t->lane, t->key, own_seed);
 	if (answer[0].rc != P2S_RC_OK)
-		return p2s_trial_fail(t, t->lane->own, &answer[0]);
+		p2s_trial_fail(t, t->lane->own, &answer[0]);
 	if (answer[1].rc != P2S_RC_OK)
-		return p2s_trial_fail(t, t->lane->acc, &answer[1]);
-	return 1;
+		p2s_trial_fail(t, t->lane->acc, &answer[1]);
+	return !t->over;
 }
 
 int p2s_step_fill(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint64_t off, uint64_t len, uint64_t seed)
@@ -386,8 +395,9 @@ static int check_read(struct p2s_trial *t, uint64_t off, uint64_t len, const str
 	post_check(lane->run, lane->own, lane->win_own, off, len, source);
 	p2s_chan_wait(lane->run, lane->acc, &answer[0], NULL);
 	p2s_chan_wait(lane->run, lane->own, &answer[1], NULL);
-	return p2s_step_judge(t, lane->acc, lane->loc_acc, off, len, &answer[0], got) &&
-	       p2s_step_judge(t, lane->own, lane->win_own, off, len, &answer[1], source);
+	p2s_step_judge(t, lane->acc, lane->loc_acc, off, len, &answer[0], got);
+	p2s_step_judge(t, lane->own, lane->win_own, off, len, &answer[1], source); /* also when the leg is over: did it come back? */
+	return !t->over;
 }
 
 void p2s_trial_cover(struct p2s_trial *t, uint64_t off, uint64_t len)

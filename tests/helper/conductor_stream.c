@@ -53,6 +53,8 @@ static struct {
 	enum effect effect;
 	uint32_t first, last; /* the moves that go wrong, counted from 0 */
 	uint32_t moves;
+	uint32_t failing; /* its worker does not live through this move, counted from 1; 0 none */
+	int wedges;       /* told of, where that is expected: from 1 on */
 	int late; /* moves are carried out when they are waited for, else when they are asked for */
 	struct asked asked[QUEUED];
 	uint32_t next;
@@ -71,14 +73,18 @@ void p2s_klog_drain(struct p2s_run *run)
 void p2s_link_fact(struct p2s_run *run, const char *code, int32_t severity, int32_t src, int32_t dst, const char *source,
                    const char *text)
 {
-	(void)run, (void)code, (void)severity, (void)src, (void)dst, (void)source;
-	fail_msg("%s", text);
+	(void)run, (void)severity, (void)src, (void)dst, (void)source;
+	if (w.wedges == 0)
+		fail_msg("%s", text);
+	assert_string_equal(code, "GPU_WEDGED");
+	w.wedges++;
 }
 
 void p2s_link_gpu(struct p2s_run *run, uint32_t gpu)
 {
 	(void)run;
-	fail_msg("GPU %u is told of", gpu);
+	if (w.wedges == 0)
+		fail_msg("GPU %u is told of", gpu);
 }
 
 void p2s_link_leg(struct p2s_run *run, const struct p2s_lib_leg *leg)
@@ -90,7 +96,8 @@ void p2s_link_leg(struct p2s_run *run, const struct p2s_lib_leg *leg)
 void p2s_workers_kill(struct p2s_run *run, struct p2s_proc *proc)
 {
 	(void)run, (void)proc;
-	fail_msg("a worker is killed");
+	if (w.wedges == 0)
+		fail_msg("a worker is killed");
 }
 
 void p2s_chan_arm(struct p2s_chan *chan)
@@ -231,6 +238,7 @@ static void carry_out(const struct p2s_chan *chan, const struct p2s_op_request *
 		check(q, a);
 	} else if (chan == w.lane.acc && q->buf == w.lane.win_acc) {
 		move(q);
+		a->rc = w.moves == w.failing ? P2S_RC_GONE : P2S_RC_OK;
 	} else if (chan == w.lane.acc) {
 		assert_true(q->op == P2S_OP_FILL && q->buf == w.lane.loc_acc);
 		fill(w.source, q->off, q->len, q->seed);
@@ -285,7 +293,7 @@ int p2s_chan_wait(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_answ
 			carry_out(chan, &one->req, &one->answer);
 		*answer = one->answer;
 		one->chan = NULL;
-		return P2S_RC_OK;
+		return one->answer.rc;
 	}
 	fail_msg("nothing to wait for");
 	return P2S_RC_GONE;
@@ -420,12 +428,52 @@ static void what_goes_on_going_wrong_is_named(void **state)
 	free(w.window);
 }
 
+/* Damage that was seen stays damage when a worker dies behind it. */
+static void what_fails_later_hides_no_damage(void **state)
+{
+	(void)state;
+	machine(4 * CHUNK);
+	for (uint32_t nth = 3; nth <= 4; nth++) {
+		for (int i = 0; i < 4; i++) {
+			w.failing = nth;
+			assert_int_equal(stream(engines[i / 2], BIT, 0, 0, i % 2), P2PSAFE_VERDICT_CORRUPT);
+			assert_int_equal(w.leg.damage, P2PSAFE_DAMAGE_BIT_ERROR);
+			assert_int_equal(stream(engines[i / 2], NOTHING, 0, 0, i % 2), P2PSAFE_VERDICT_ERROR);
+		}
+	}
+	free(w.window);
+}
+
+/* Of two that were asked at once one saw damage, and the other did not come back: nothing more runs on it. */
+static void a_leg_that_is_over_hides_no_wedge(void **state)
+{
+	static const struct p2s_judgement bad = {.verdict = P2PSAFE_VERDICT_CORRUPT, .damage = P2PSAFE_DAMAGE_ZEROS};
+	static const struct p2s_op_answer late = {.rc = P2S_RC_TIMEOUT};
+	struct p2s_trial t;
+
+	(void)state;
+	machine(2 * CHUNK);
+	w.wedges = 1;
+	p2s_trial_begin(&t, &w.lane, P2PSAFE_LEG_SM_LOAD);
+	assert_int_equal(p2s_trial_judged(&t, &bad), 0);
+	assert_int_equal(p2s_trial_fail(&t, w.lane.own, &late), 0);
+	p2s_trial_end(&t);
+	assert_int_equal(w.leg.verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(w.leg.damage, P2PSAFE_DAMAGE_ZEROS);
+	assert_int_equal(w.wedges, 2);
+	assert_int_equal(w.gpu[1].state, P2PSAFE_GPU_STATE_WEDGED);
+	assert_true(w.gpu[0].out && w.gpu[1].out);
+	free(w.window);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_pass_of_a_way_in_order_is_right),
 		cmocka_unit_test(whatever_one_move_does_is_named),
 		cmocka_unit_test(what_goes_on_going_wrong_is_named),
+		cmocka_unit_test(what_fails_later_hides_no_damage),
+		cmocka_unit_test(a_leg_that_is_over_hides_no_wedge),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
