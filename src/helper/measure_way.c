@@ -68,7 +68,8 @@ static void aim(struct p2s_crowd_item *item, const struct step *s)
 static void fill(struct p2s_measure *m, struct step *steps, uint32_t count)
 {
 	static struct p2s_crowd crowd;
-	uint32_t of[P2S_CROWD]; /* item -> step */
+	uint32_t of[P2S_CROWD];   /* item -> step */
+	uint32_t from[P2S_CROWD]; /* step -> item */
 
 	crowd.count = crowd.ready = 0;
 	for (uint32_t i = 0; i < count; i++) {
@@ -80,6 +81,7 @@ static void fill(struct p2s_measure *m, struct step *steps, uint32_t count)
 
 		while (same < crowd.count && crowd.item[same].chan != chan)
 			same++;
+		from[i] = same;
 		if (same < crowd.count) {
 			/* From the same place on, and as far as the longest of them reaches. */
 			s->seed = steps[of[same]].seed;
@@ -96,10 +98,16 @@ static void fill(struct p2s_measure *m, struct step *steps, uint32_t count)
 		item->req.seed = s->seed;
 	}
 	p2s_crowd_run(m, &crowd);
-	for (uint32_t i = 0; i < crowd.count; i++)
-		if (crowd.item[i].answer.rc != P2S_RC_OK &&
-			!p2s_trial_fail(&steps[of[i]].l->trial, crowd.item[i].chan, &crowd.item[i].answer))
-			p2s_measure_spoilt(steps[of[i]].l);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct p2s_crowd_item *item = &crowd.item[from[i]];
+
+		if (item->answer.rc == P2S_RC_OK)
+			continue;
+		/* What was not stored is missing to everyone who reads it: one of them tells, and nobody takes it for damage. */
+		if (of[from[i]] == i)
+			p2s_trial_fail(&steps[i].l->trial, item->chan, &item->answer);
+		p2s_measure_spoilt(steps[i].l);
+	}
 }
 
 static void check_one(struct step *s, struct p2s_crowd_item *item)
