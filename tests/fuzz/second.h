@@ -43,6 +43,18 @@ static inline int second_proven(const struct p2s_pair *p, const struct need *n)
 	return whole;
 }
 
+/* Both of its GPUs lived to the end of the test. */
+static inline int second_alive(const struct p2s_model *m, const struct p2s_pair *p)
+{
+	for (int i = 0; i < 2; i++) {
+		int32_t state = m->gpus[i == 0 ? p->src : p->dst].state;
+
+		if (state == P2PSAFE_GPU_STATE_FAILED || state == P2PSAFE_GPU_STATE_RISKY || state == P2PSAFE_GPU_STATE_WEDGED)
+			return 0;
+	}
+	return 1;
+}
+
 /* Every permission and every peer transport of a model that was judged from its legs has its proof. */
 static inline void second_opinion(const struct p2s_model *m)
 {
@@ -56,14 +68,15 @@ static inline void second_opinion(const struct p2s_model *m)
 			continue;
 		FUZZ_ASSERT(m->pair_count >= 2 && !m->nothing_tested && c->verdict == P2PSAFE_VERDICT_OK);
 		for (size_t k = 0; k < m->pair_count; k++)
-			FUZZ_ASSERT(second_proven(&m->pairs[k], n) && p2s_model_pair_const(m, m->pairs[k].dst, m->pairs[k].src) != NULL);
+			FUZZ_ASSERT(second_proven(&m->pairs[k], n) && second_alive(m, &m->pairs[k]) &&
+			            p2s_model_pair_const(m, m->pairs[k].dst, m->pairs[k].src) != NULL);
 	}
 	for (size_t k = 0; k < m->pair_count; k++) {
 		const struct p2s_pair *p = &m->pairs[k];
 
 		FUZZ_ASSERT(p->transport >= P2PSAFE_TRANSPORT_NVLINK && p->transport <= P2PSAFE_TRANSPORT_NONE);
 		if (p->transport == P2PSAFE_TRANSPORT_NVLINK || p->transport == P2PSAFE_TRANSPORT_PCIE)
-			FUZZ_ASSERT(second_proven(p, &needs[0]) && second_proven(p, &needs[3]));
+			FUZZ_ASSERT(second_proven(p, &needs[0]) && second_proven(p, &needs[3]) && second_alive(m, p));
 	}
 	if (p2s_rules_exit_code(m) == 0 && !m->single_gpu)
 		FUZZ_ASSERT(m->consumers[P2PSAFE_CONSUMER_NCCL_P2P].allowed == 1 &&

@@ -118,8 +118,10 @@ static void the_rest_must_too(void **state)
 	g.state = P2PSAFE_GPU_STATE_FAILED;
 	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
 	assert_string_equal(m.findings[0].code, "GPU_INIT_FAILED");
-	for (size_t i = 0; i < m.pair_count; i++)
-		assert_int_equal(m.pairs[i].lost, P2PSAFE_VERDICT_ERROR);
+	g.state = P2PSAFE_GPU_STATE_READY;
+	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
+	assert_int_equal(m.gpus[g.index].state, P2PSAFE_GPU_STATE_FAILED); /* it does not come back */
+	g.state = P2PSAFE_GPU_STATE_FAILED;
 	assert_int_equal(p2s_fill_fact(&m, &f), -1);
 	f.src = 0;
 	f.dst = 2;

@@ -15,18 +15,6 @@ static int32_t in_range(int32_t value, int32_t max)
 	return value >= 0 && value <= max;
 }
 
-/* What these pairs passed before is no proof any more. */
-static void lose(struct p2s_model *m, int32_t gpu, int32_t state)
-{
-	int32_t lost = state == P2PSAFE_GPU_STATE_WEDGED                                          ? P2PSAFE_VERDICT_HANG
-	               : state == P2PSAFE_GPU_STATE_FAILED || state == P2PSAFE_GPU_STATE_RISKY ? P2PSAFE_VERDICT_ERROR
-	                                                                                          : 0;
-
-	for (size_t i = 0; lost != 0 && i < m->pair_count; i++)
-		if ((m->pairs[i].src == gpu || m->pairs[i].dst == gpu) && m->pairs[i].lost != P2PSAFE_VERDICT_HANG)
-			m->pairs[i].lost = lost;
-}
-
 int32_t p2s_fill_gpu(struct p2s_model *m, const struct p2s_lib_gpu_out *in)
 {
 	struct p2s_gpu *g;
@@ -34,9 +22,9 @@ int32_t p2s_fill_gpu(struct p2s_model *m, const struct p2s_lib_gpu_out *in)
 	if (!known_gpu(m, in->index) || !in_range(in->state, P2PSAFE_GPU_STATE_WEDGED))
 		return -1;
 	g = &m->gpus[in->index];
-	if (in->state != P2PSAFE_GPU_STATE_UNKNOWN)
+	/* What ended it stays. */
+	if (in->state != P2PSAFE_GPU_STATE_UNKNOWN && (in->state != P2PSAFE_GPU_STATE_READY || g->state == P2PSAFE_GPU_STATE_UNKNOWN))
 		g->state = in->state;
-	lose(m, (int32_t)in->index, in->state);
 	if (in->ordinal >= 0)
 		g->ordinal = in->ordinal;
 	if (in->driver_order >= 0)

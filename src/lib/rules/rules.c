@@ -118,6 +118,14 @@ static void note_mapping(struct p2s_consumer *failed, const struct p2s_pair *pai
 			*oom = 1;
 }
 
+/* What a GPU in this state leaves of what its pairs passed. 0: all. */
+static int32_t end_of(int32_t state)
+{
+	return state == P2PSAFE_GPU_STATE_WEDGED                                              ? P2PSAFE_VERDICT_HANG
+	       : state == P2PSAFE_GPU_STATE_FAILED || state == P2PSAFE_GPU_STATE_RISKY ? P2PSAFE_VERDICT_ERROR
+	                                                                                      : 0;
+}
+
 int32_t p2s_rules_consumer(const struct p2s_pair *pair, int32_t consumer, struct p2s_consumer *failed, int32_t *oom)
 {
 	const struct needs *n = needs_of(consumer);
@@ -229,7 +237,9 @@ int32_t p2s_rules_judge(struct p2s_model *m, const struct p2s_matrix *kept)
 
 	for (size_t i = 0; i < m->pair_count; i++) {
 		struct p2s_pair *p = &m->pairs[i];
+		int32_t ends[2] = {end_of(m->gpus[p->src].state), end_of(m->gpus[p->dst].state)};
 
+		p->lost = ends[0] == P2PSAFE_VERDICT_HANG || ends[1] == 0 ? ends[0] : ends[1];
 		p->verdict = kept != NULL ? kept_verdict(kept, p, 0) : p2s_rules_pair(p, staged_of(m, p));
 		if (kept == NULL)
 			measure(m, p, staged_of(m, p));
