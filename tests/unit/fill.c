@@ -121,6 +121,11 @@ static void the_rest_must_too(void **state)
 	g.state = P2PSAFE_GPU_STATE_READY;
 	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
 	assert_int_equal(m.gpus[g.index].state, P2PSAFE_GPU_STATE_FAILED); /* it does not come back */
+	g.state = P2PSAFE_GPU_STATE_WEDGED;
+	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
+	g.state = P2PSAFE_GPU_STATE_RISKY;
+	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
+	assert_int_equal(m.gpus[g.index].state, P2PSAFE_GPU_STATE_WEDGED);
 	g.state = P2PSAFE_GPU_STATE_FAILED;
 	assert_int_equal(p2s_fill_fact(&m, &f), -1);
 	f.src = 0;

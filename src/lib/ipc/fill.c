@@ -22,8 +22,9 @@ int32_t p2s_fill_gpu(struct p2s_model *m, const struct p2s_lib_gpu_out *in)
 	if (!known_gpu(m, in->index) || !in_range(in->state, P2PSAFE_GPU_STATE_WEDGED))
 		return -1;
 	g = &m->gpus[in->index];
-	/* What ended it stays. */
-	if (in->state != P2PSAFE_GPU_STATE_UNKNOWN && (in->state != P2PSAFE_GPU_STATE_READY || g->state == P2PSAFE_GPU_STATE_UNKNOWN))
+	/* What ended it stays, the worst of all above all. */
+	if (in->state != P2PSAFE_GPU_STATE_UNKNOWN && g->state != P2PSAFE_GPU_STATE_WEDGED &&
+	    (in->state != P2PSAFE_GPU_STATE_READY || g->state == P2PSAFE_GPU_STATE_UNKNOWN))
 		g->state = in->state;
 	if (in->ordinal >= 0)
 		g->ordinal = in->ordinal;
