@@ -136,6 +136,8 @@ YES(pcie_errors) { m->gpus[0].facts.aer_nonfatal[0] = 0; m->gpus[0].facts.aer_no
 NO(pcie_errors) { m->gpus[0].facts.aer_nonfatal[0] = 7; m->gpus[0].facts.aer_nonfatal[1] = 7; }
 YES(port_errors) { one_switch(m, 0); m->gpus[0].facts.hops[2].errors[2] = 1; }
 NO(port_errors) { one_switch(m, 0); m->gpus[0].facts.hops[3].errors[2] = 1; } /* the GPU itself has a row of its own */
+YES(aer_fatal) { one_switch(m, 0); snprintf(logged(m, P2S_LOG_AER_FATAL, -1, "fatal")->device, P2S_BDF_TEXT, "0000:04:00.0"); m->facts.log[0].in_test = 1; }
+NO(aer_fatal) { one_switch(m, 0); snprintf(logged(m, P2S_LOG_AER_FATAL, -1, "fatal")->device, P2S_BDF_TEXT, "0000:ff:1f.7"); m->facts.log[0].in_test = 1; }
 YES(above) { CORRUPT(m); measure(m, 103880000000, 12000000000, 63000000000); }
 NO(above) { CORRUPT(m); measure(m, 31000000000, 12000000000, 63000000000); } /* 16 lanes of 16 GT/s: 31508 MB/s */
 YES(above_right) { OK(m); measure(m, 33000000000, 12000000000, 30000000000); }
@@ -250,6 +252,7 @@ static const struct {
 	CASE(nvlink_errors, "NVLINK_ERRORS", 0, HOST, ERROR, HIGH),
 	CASE(pcie_errors, "PCIE_ERRORS", 0, HOST, ERROR, HIGH),
 	CASE(port_errors, "PCIE_ERRORS", 0, HOST, DANGER, HIGH),
+	CASE(aer_fatal, "PCIE_ERRORS", 0, HOST, DANGER, HIGH),
 	CASE(above, "BANDWIDTH_ABOVE_LINK", 0, 1, ERROR, HIGH),
 	CASE(above_right, "BANDWIDTH_ABOVE_LINK", 0, 1, WARNING, MEDIUM),
 	CASE(above_row, "BANDWIDTH_ABOVE_LINK", 0, 1, WARNING, MEDIUM),

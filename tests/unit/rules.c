@@ -1,6 +1,7 @@
 /* From legs to permissions. */
 #include "unit.h"
 
+#include "evidence/log.h"
 #include "ipc/fill.h"
 #include "rules/rules.h"
 #include "score/score.h"
@@ -130,6 +131,156 @@ static void a_lost_gpu_takes_its_permissions_along(void **state)
 		}
 		p2s_model_free(&m);
 	}
+}
+
+/* Of a GPU that never took part the legs say so. */
+static void a_gpu_that_never_took_part_is_untested(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 3, P2PSAFE_VERDICT_UNTESTED);
+	m.gpus[1].state = P2PSAFE_GPU_STATE_RISKY;
+	m.gpus[2].state = P2PSAFE_GPU_STATE_WEDGED;
+	p2s_rules_judge(&m, NULL);
+	for (size_t k = 0; k < m.pair_count; k++)
+		assert_int_equal(m.pairs[k].verdict, P2PSAFE_VERDICT_UNTESTED);
+	/* Where one leg ran, the others are no mere lack of a test. */
+	unit_leg(&m, 0, 1, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM)->verdict = P2PSAFE_VERDICT_OK;
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(p2s_model_pair(&m, 0, 1)->verdict, P2PSAFE_VERDICT_ERROR);
+	assert_int_equal(p2s_model_pair(&m, 0, 1)->permits[P2PSAFE_CONSUMER_SYMMETRIC_MEMORY], P2PSAFE_VERDICT_ERROR);
+	assert_int_equal(p2s_model_pair(&m, 1, 0)->verdict, P2PSAFE_VERDICT_UNTESTED);
+	p2s_model_free(&m);
+}
+
+#define BRIDGE "0000:40:01.0"
+
+/* Three GPUs, all legs OK, over PCIe; GPU 2 below BRIDGE. */
+static void all_passed(struct p2s_model *m, int32_t path)
+{
+	unit_model(m, 3, P2PSAFE_VERDICT_OK);
+	for (size_t i = 0; i < m->pair_count; i++)
+		m->pairs[i].path = path;
+	m->gpus[2].facts.hop_count = 2;
+	snprintf(m->gpus[2].facts.hops[0].address, sizeof m->gpus[2].facts.hops[0].address, BRIDGE);
+}
+
+/* What the kernel logs when every leg is over, and whose proof it ends. pairs: bit 3 * src + dst. */
+static void what_is_logged_late_counts(void **state)
+{
+#define PAIR(a, b) (1u << (3 * (a) + (b)))
+#define OF(a) (PAIR(a, (a + 1) % 3) | PAIR(a, (a + 2) % 3))
+#define WITH(a) (OF(a) | PAIR((a + 1) % 3, a) | PAIR((a + 2) % 3, a))
+	static const struct {
+		struct p2s_log_event event;
+		const char *device;
+		int32_t path;
+		uint32_t pairs;
+	} lines[] = {
+#define LINE(kind_, gpu_, owner_, src_, dst_) .event.kind = P2S_LOG_##kind_, .event.gpu = gpu_, .event.owner = owner_, .event.src = src_, .event.dst = dst_
+		{LINE(AMD_FAULT, 0, 1, 0, 1), .path = P2PSAFE_PATH_PHB, .pairs = PAIR(0, 1)},
+		{LINE(AMD_FAULT, 0, 1, 0, 1), .path = P2PSAFE_PATH_NVL, .pairs = PAIR(0, 1)},
+		{LINE(AMD_FAULT, 0, -1, 0, 2), .path = P2PSAFE_PATH_PHB, .pairs = PAIR(0, 2)},
+		{LINE(AMD_FAULT, 0, -1, -1, -1), .path = P2PSAFE_PATH_PHB, .pairs = OF(0)},
+		{LINE(AMD_FAULT, 0, -1, -1, -1), .path = P2PSAFE_PATH_UNKNOWN, .pairs = OF(0)},
+		/* by the time alone: no IOMMU is on the way of NVLink */
+		{LINE(AMD_FAULT, 0, -1, 0, 1), .path = P2PSAFE_PATH_NVL, .pairs = 0},
+		{LINE(AMD_FAULT, 0, -1, -1, -1), .path = P2PSAFE_PATH_NVL, .pairs = 0},
+		/* another device, also where it hits our memory */
+		{LINE(AMD_FAULT, -1, -1, 0, 1), .path = P2PSAFE_PATH_PHB, .pairs = 0},
+		{LINE(AMD_FAULT, -1, 1, -1, -1), .path = P2PSAFE_PATH_PHB, .pairs = 0},
+		{LINE(XID, 1, -1, -1, -1), .event.xid = 79, .path = P2PSAFE_PATH_PHB, .pairs = WITH(1)},
+		{LINE(XID, -1, -1, -1, -1), .event.xid = 79, .path = P2PSAFE_PATH_PHB, .pairs = 0},
+		{LINE(XID, 1, -1, -1, -1), .event.xid = 31, .path = P2PSAFE_PATH_PHB, .pairs = 0},
+		{LINE(XID, 1, -1, -1, -1), .event.xid = 145, .event.text = "145, RLW Fatal", .path = P2PSAFE_PATH_NVL, .pairs = WITH(1)},
+		{LINE(XID, 1, -1, -1, -1), .event.xid = 145, .event.text = "145, RLW Nonfatal", .path = P2PSAFE_PATH_NVL, .pairs = 0},
+		{LINE(XID, 1, -1, -1, -1), .event.xid = 145, .event.text = "145, RLW Fatal", .path = P2PSAFE_PATH_PHB, .pairs = 0},
+		{LINE(SXID, -1, -1, -1, -1), .event.flags = 1, .path = P2PSAFE_PATH_NVL, .pairs = WITH(0) | WITH(1)},
+		{LINE(SXID, -1, -1, -1, -1), .event.flags = 0, .path = P2PSAFE_PATH_NVL, .pairs = 0},
+		{LINE(AER_FATAL, 2, -1, -1, -1), .path = P2PSAFE_PATH_PHB, .pairs = WITH(2)},
+		{LINE(AER_FATAL, -1, -1, -1, -1), .device = BRIDGE, .path = P2PSAFE_PATH_PHB, .pairs = WITH(2)},
+		{LINE(AER_FATAL, -1, -1, -1, -1), .device = "0000:50:01.0", .path = P2PSAFE_PATH_PHB, .pairs = 0},
+		{LINE(AER_FATAL, -1, -1, -1, -1), .path = P2PSAFE_PATH_PHB, .pairs = 0},
+		{LINE(AER_NONFATAL, 2, -1, -1, -1), .path = P2PSAFE_PATH_PHB, .pairs = 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * COUNT(lines); i++) {
+		struct p2s_log_event e = lines[i / 2].event;
+		struct p2s_model m;
+
+		all_passed(&m, lines[i / 2].path);
+		e.in_test = i % 2 == 0;
+		if (lines[i / 2].device != NULL)
+			snprintf(e.device, sizeof e.device, "%s", lines[i / 2].device);
+		assert_int_equal(p2s_facts_add_log(&m.facts, &e), 1);
+		p2s_rules_judge(&m, NULL);
+		for (size_t k = 0; k < m.pair_count; k++) {
+			const struct p2s_pair *p = &m.pairs[k];
+			int32_t hit = e.in_test && (lines[i / 2].pairs & PAIR(p->src, p->dst)) != 0;
+
+			assert_int_equal(p->verdict, hit ? P2PSAFE_VERDICT_ERROR : P2PSAFE_VERDICT_OK);
+			assert_int_equal(p->permits[P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE], p->verdict);
+		}
+		p2s_model_free(&m);
+	}
+}
+
+/* Faults of an accessor of which a leg failed are that leg's: what it passed elsewhere stays. */
+static void a_fault_that_is_explained_spoils_no_more(void **state)
+{
+	struct p2s_log_event e = {.kind = P2S_LOG_AMD_FAULT, .in_test = 1, .gpu = 0, .owner = -1, .src = -1, .dst = -1};
+	struct p2s_model m;
+
+	(void)state;
+	all_passed(&m, P2PSAFE_PATH_PHB);
+	unit_leg(&m, 0, 1, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM)->verdict = P2PSAFE_VERDICT_CORRUPT;
+	assert_int_equal(p2s_facts_add_log(&m.facts, &e), 1);
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(p2s_model_pair(&m, 0, 1)->verdict, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(p2s_model_pair(&m, 0, 2)->verdict, P2PSAFE_VERDICT_OK);
+	p2s_model_free(&m);
+}
+
+/* Counters of the GPU, and of what lies above it. */
+static void a_link_that_failed_counts(void **state)
+{
+	(void)state;
+	for (int how = 0; how < 5; how++) {
+		int32_t hit = how == 0 || how == 1;
+		struct p2s_gpu_facts *f;
+		struct p2s_model m;
+
+		all_passed(&m, P2PSAFE_PATH_PHB);
+		f = &m.gpus[2].facts;
+		f->aer_fatal[0] = how == 2 ? UINT64_MAX : 4;
+		f->aer_fatal[1] = how == 0 ? 5 : how == 3 ? UINT64_MAX : 4;
+		f->hops[0].errors[2] = how == 1;
+		f->hops[0].errors[0] = f->hops[0].errors[1] = how == 4;
+		p2s_rules_judge(&m, NULL);
+		for (size_t k = 0; k < m.pair_count; k++)
+			assert_int_equal(m.pairs[k].verdict, hit && (m.pairs[k].src == 2 || m.pairs[k].dst == 2) ? P2PSAFE_VERDICT_ERROR
+			                                                                                         : P2PSAFE_VERDICT_OK);
+		p2s_model_free(&m);
+	}
+}
+
+/* A report that is read back brings no log: what it says of a pair is never made better. */
+static void what_a_report_told_stays(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	all_passed(&m, P2PSAFE_PATH_PHB);
+	p2s_model_pair(&m, 0, 1)->told = P2PSAFE_VERDICT_HANG;
+	p2s_model_pair(&m, 1, 2)->told = P2PSAFE_VERDICT_UNTESTED; /* of one consumer: the legs say whose */
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(p2s_model_pair(&m, 0, 1)->verdict, P2PSAFE_VERDICT_HANG);
+	assert_int_equal(p2s_model_pair(&m, 0, 1)->permits[P2PSAFE_CONSUMER_SYMMETRIC_MEMORY], P2PSAFE_VERDICT_HANG);
+	assert_int_equal(p2s_model_pair(&m, 1, 0)->verdict, P2PSAFE_VERDICT_OK);
+	assert_int_equal(p2s_model_pair(&m, 1, 2)->verdict, P2PSAFE_VERDICT_OK);
+	p2s_model_free(&m);
 }
 
 static void an_untested_leg_vetoes_its_consumers(void **state)
@@ -396,6 +547,11 @@ int main(void)
 	                                   cmocka_unit_test(nothing_tested_allows_nothing),
 	                                   cmocka_unit_test(one_bad_leg),
 	                                   cmocka_unit_test(a_lost_gpu_takes_its_permissions_along),
+	                                   cmocka_unit_test(a_gpu_that_never_took_part_is_untested),
+	                                   cmocka_unit_test(what_is_logged_late_counts),
+	                                   cmocka_unit_test(a_fault_that_is_explained_spoils_no_more),
+	                                   cmocka_unit_test(a_link_that_failed_counts),
+	                                   cmocka_unit_test(what_a_report_told_stays),
 	                                   cmocka_unit_test(an_untested_leg_vetoes_its_consumers),
 	                                   cmocka_unit_test(a_refused_mapping_is_left_out),
 	                                   cmocka_unit_test(a_refused_mapping_does_not_hide_an_untested_one),

@@ -160,6 +160,7 @@ static int32_t read_pair(const json_t *o, struct p2s_model *m)
 	p->can_access = flag(o, "can_access", -1);
 	p->native_atomics = flag(o, "native_atomics", -1);
 	p->limit_bytes_per_s = number(o, "limit_bytes_per_s");
+	p->told = word(o, "verdict", P2S_GROUP_VERDICT);
 	p2s_emit_parse_bandwidth(json_object_get(o, "bandwidth"), &p->bandwidth);
 	p2s_emit_parse_latency(json_object_get(o, "latency"), &p->latency);
 	if (!p2s_emit_parse_sizes(json_object_get(o, "sizes"), &p->sizes, &p->size_count))

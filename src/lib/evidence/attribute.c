@@ -145,6 +145,18 @@ int32_t p2s_log_is_grave(const struct p2s_log_event *event)
 	return 0;
 }
 
+int32_t p2s_log_is_nvlink(const struct p2s_log_event *event)
+{
+	int32_t xid = event->kind == P2S_LOG_XID ? event->xid : 0;
+
+	return xid == 74 || xid == 136 || xid == 137 || (xid >= 144 && xid <= 150) || xid == 155;
+}
+
+int32_t p2s_log_ends_nvlink(const struct p2s_log_event *event)
+{
+	return p2s_log_is_nvlink(event) && (event->xid == 74 || strstr(event->text, "Nonfatal") == NULL);
+}
+
 const char *p2s_log_recovery_text(int32_t recovery)
 {
 	switch (recovery) {

@@ -118,6 +118,9 @@ int32_t p2s_log_is_write(const struct p2s_log_event *event);
 const char *p2s_log_flags_text(const struct p2s_log_event *event, char *out, size_t cap);
 /* 1 for an Xid after which its GPU is not tested and nothing risky runs any more; 154 only with an action. */
 int32_t p2s_log_is_grave(const struct p2s_log_event *event);
+/* An Xid about NVLink; and one of these that is not only told: the line does not call it nonfatal. */
+int32_t p2s_log_is_nvlink(const struct p2s_log_event *event);
+int32_t p2s_log_ends_nvlink(const struct p2s_log_event *event);
 const char *p2s_log_recovery_text(int32_t recovery); /* P2S_RECOVERY_*: "GPU reset" */
 
 #endif

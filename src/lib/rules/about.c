@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rules/lost.h"
+
 int32_t p2s_about_translated(const struct p2s_gpu *g)
 {
 	return strcmp(g->domain_type, "DMA") == 0 || strcmp(g->domain_type, "DMA-FQ") == 0;
@@ -28,7 +30,7 @@ int32_t p2s_about_may_translate(const struct p2s_gpu *g)
 
 int32_t p2s_about_bad(const struct p2s_pair *p)
 {
-	return p2s_rules_is_bad(p->verdict);
+	return p2s_rules_is_bad(p->verdict) && !p2s_rules_only_lost(p);
 }
 
 int32_t p2s_about_untested(const struct p2s_pair *p)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rules/about.h"
+#include "rules/lost.h"
 
 static void say(const struct p2s_about *a, struct p2s_claim *c)
 {
@@ -16,15 +17,9 @@ static int32_t own_end(const struct p2s_log_event *e)
 	return e->own_pid && (e->xid == 43 || e->xid == 45 || e->xid == 109);
 }
 
-/* NVLink errors of the Xid catalog. */
-static int32_t of_nvlink(int32_t xid)
-{
-	return xid == 74 || xid == 136 || xid == 137 || (xid >= 144 && xid <= 150) || xid == 155;
-}
-
 int32_t p2s_find_xid_grave(const struct p2s_about *a, struct p2s_claim *c)
 {
-	if (!p2s_log_is_grave(a->event) || of_nvlink(a->event->xid) || own_end(a->event))
+	if (!p2s_log_is_grave(a->event) || p2s_log_is_nvlink(a->event) || own_end(a->event))
 		return 0;
 	say(a, c);
 	if (a->event->recovery > P2S_RECOVERY_NONE)
@@ -36,11 +31,10 @@ int32_t p2s_find_xid_nvlink(const struct p2s_about *a, struct p2s_claim *c)
 {
 	const struct p2s_log_event *e = a->event;
 
-	if (p2s_log_class(e->kind) != P2S_LOG_CLASS_XID || !of_nvlink(e->xid))
+	if (!p2s_log_is_nvlink(e))
 		return 0;
 	say(a, c);
-	/* Of the others some are only told: the line says so. */
-	if (e->xid != 74 && strstr(e->text, "Nonfatal") != NULL)
+	if (!p2s_log_ends_nvlink(e))
 		c->severity = P2PSAFE_SEVERITY_WARNING;
 	return 1;
 }
@@ -49,11 +43,41 @@ int32_t p2s_find_xid_other(const struct p2s_about *a, struct p2s_claim *c)
 {
 	const struct p2s_log_event *e = a->event;
 
-	if (p2s_log_class(e->kind) != P2S_LOG_CLASS_XID || p2s_log_is_grave(e) || of_nvlink(e->xid) || own_end(e) || e->xid == 154)
+	if (p2s_log_class(e->kind) != P2S_LOG_CLASS_XID || p2s_log_is_grave(e) || p2s_log_is_nvlink(e) || own_end(e) || e->xid == 154)
 		return 0;
 	say(a, c);
 	if (!e->in_test)
 		c->severity = P2PSAFE_SEVERITY_INFO;
+	return 1;
+}
+
+/* The one GPU that the line names, or whose way runs through the bridge that it names; -1 of several or none. */
+static int32_t gpu_below(const struct p2s_model *m, const struct p2s_log_event *e, int32_t *any)
+{
+	int32_t found = -1;
+	int32_t count = 0;
+
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		if (!p2s_rules_link_of(m, (int32_t)i, e))
+			continue;
+		found = (int32_t)i;
+		count++;
+	}
+	*any = count > 0;
+	return count == 1 ? found : -1;
+}
+
+int32_t p2s_find_aer_fatal(const struct p2s_about *a, struct p2s_claim *c)
+{
+	int32_t gpu, any;
+
+	if (a->event->kind != P2S_LOG_AER_FATAL || !a->event->in_test)
+		return 0;
+	gpu = gpu_below(a->m, a->event, &any);
+	if (!any)
+		return 0;
+	say(a, c);
+	c->gpu = gpu;
 	return 1;
 }
 

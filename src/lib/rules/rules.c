@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rules/lost.h"
 #include "score/score.h"
 
 #define LEG(x) (1u << P2PSAFE_LEG_##x)
@@ -118,14 +119,6 @@ static void note_mapping(struct p2s_consumer *failed, const struct p2s_pair *pai
 			*oom = 1;
 }
 
-/* What a GPU in this state leaves of what its pairs passed. 0: all. */
-static int32_t end_of(int32_t state)
-{
-	return state == P2PSAFE_GPU_STATE_WEDGED                                              ? P2PSAFE_VERDICT_HANG
-	       : state == P2PSAFE_GPU_STATE_FAILED || state == P2PSAFE_GPU_STATE_RISKY ? P2PSAFE_VERDICT_ERROR
-	                                                                                      : 0;
-}
-
 int32_t p2s_rules_consumer(const struct p2s_pair *pair, int32_t consumer, struct p2s_consumer *failed, int32_t *oom)
 {
 	const struct needs *n = needs_of(consumer);
@@ -159,8 +152,7 @@ int32_t p2s_rules_consumer(const struct p2s_pair *pair, int32_t consumer, struct
 		if (failed != NULL && !note_failed(failed, pair, l->leg, l->mapping))
 			*oom = 1;
 	}
-	/* Of a GPU that never took part the legs say so: UNTESTED. */
-	return pair->lost != 0 && rank(worst) <= rank(P2PSAFE_VERDICT_DEGRADED) ? pair->lost : worst;
+	return pair->lost != 0 ? p2s_rules_worse(worst, pair->lost) : worst;
 }
 
 /* Exact, but no better than staging. A faster way that is not proven is no way out. */
@@ -235,11 +227,10 @@ int32_t p2s_rules_judge(struct p2s_model *m, const struct p2s_matrix *kept)
 	struct p2s_consumer *multicast = &m->consumers[P2PSAFE_CONSUMER_MULTICAST];
 	int32_t ok = 1;
 
+	p2s_rules_lose(m);
 	for (size_t i = 0; i < m->pair_count; i++) {
 		struct p2s_pair *p = &m->pairs[i];
-		int32_t ends[2] = {end_of(m->gpus[p->src].state), end_of(m->gpus[p->dst].state)};
 
-		p->lost = ends[0] == P2PSAFE_VERDICT_HANG || ends[1] == 0 ? ends[0] : ends[1];
 		p->verdict = kept != NULL ? kept_verdict(kept, p, 0) : p2s_rules_pair(p, staged_of(m, p));
 		if (kept == NULL)
 			measure(m, p, staged_of(m, p));
