@@ -31,6 +31,8 @@ void cli_show_matrix(const struct cli_style *style, const p2psafe_report *report
 void cli_show_measured(const struct cli_style *style, const p2psafe_report *report);
 /* show_evidence.c: what failed and how, pair by pair, and what OK rests on. */
 void cli_show_evidence(const struct cli_style *style, const p2psafe_report *report);
+/* The verdict is bad, and no leg is: a GPU or the way between did not last. */
+int cli_show_is_lost(const p2psafe_report *report, const struct p2psafe_pair *pair, int32_t index);
 /* show_decision.c: per consumer, what carries it to programs, and what was found. */
 void cli_show_permission(const struct cli_style *style, const p2psafe_report *report);
 void cli_show_settings(const struct cli_style *style, const p2psafe_report *report);

@@ -58,6 +58,37 @@ static void list_legs(FILE *out, const char *title, const int chosen[LEG_WORDS])
 		fputc('\n', out);
 }
 
+int cli_show_is_lost(const p2psafe_report *report, const struct p2psafe_pair *pair, int32_t index)
+{
+	struct p2psafe_leg leg;
+	if (pair->leg_count == 0 || (pair->verdict != P2PSAFE_VERDICT_CORRUPT && pair->verdict != P2PSAFE_VERDICT_HANG &&
+	                             pair->verdict != P2PSAFE_VERDICT_ERROR))
+		return 0;
+	for (int32_t i = 0; i < pair->leg_count; i++) {
+		if (!get_leg(report, index, i, &leg) || leg.verdict == P2PSAFE_VERDICT_CORRUPT || leg.verdict == P2PSAFE_VERDICT_HANG ||
+		    leg.verdict == P2PSAFE_VERDICT_ERROR)
+			return 0;
+	}
+	return 1;
+}
+
+/* Whose end it was; else it is among the findings. */
+static void tell_lost(FILE *out, const p2psafe_report *report, const struct p2psafe_pair *pair)
+{
+	const int32_t ends[] = {pair->src, pair->dst};
+	int named = 0;
+	for (int i = 0; i < 2; i++) {
+		struct p2psafe_gpu gpu = {.size = sizeof(gpu)};
+		if (p2psafe_report_gpu(report, ends[i], &gpu) != P2PSAFE_OK ||
+		    (gpu.state != P2PSAFE_GPU_STATE_WEDGED && gpu.state != P2PSAFE_GPU_STATE_FAILED && gpu.state != P2PSAFE_GPU_STATE_RISKY))
+			continue;
+		fprintf(out, "%s%s is %s", named++ > 0 ? ", and " : "no leg failed, but ", gpu.address, p2psafe_gpu_state_name(gpu.state));
+	}
+	fputs(named > 0 ? " since the test: what passed before counts no more\n"
+	                : "no leg failed, but the machine reported a failure of this way during the test: see the findings\n",
+	      out);
+}
+
 /* What is told of a pair that is not OK: every failure, what passed, and which of the legs that decide were not run. */
 static char *tell(const p2psafe_report *report, const struct p2psafe_pair *pair, int32_t index)
 {
@@ -81,6 +112,8 @@ static char *tell(const p2psafe_report *report, const struct p2psafe_pair *pair,
 			(void)list_mappings(out, report, pair, index, i);
 		}
 	}
+	if (cli_show_is_lost(report, pair, index))
+		tell_lost(out, report, pair);
 	for (int i = 1; i <= P2PSAFE_LEG_STALE; i++)
 		absent[i] = !passed[i] && !failed[i];
 	list_legs(out, "passed:", passed);

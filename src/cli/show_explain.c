@@ -4,7 +4,7 @@
 
 #include "show.h"
 
-enum { BAD = 1, REFUSED = 2, SLOW = 4, OPEN = 8 };
+enum { BAD = 1, REFUSED = 2, SLOW = 4, OPEN = 8, LOST = 16 };
 
 static const struct {
 	const char *code;
@@ -20,13 +20,13 @@ static const struct {
 #define NAMES_SHOWN 6
 #define VERDICTS 8
 
-static int kind_of(int32_t verdict)
+static int kind_of(const p2psafe_report *report, const struct p2psafe_pair *pair, int32_t index)
 {
-	switch (verdict) {
+	switch (pair->verdict) {
 	case P2PSAFE_VERDICT_CORRUPT:
 	case P2PSAFE_VERDICT_HANG:
 	case P2PSAFE_VERDICT_ERROR:
-		return BAD;
+		return cli_show_is_lost(report, pair, index) ? LOST : BAD;
 	case P2PSAFE_VERDICT_UNSUPPORTED:
 		return REFUSED;
 	case P2PSAFE_VERDICT_DEGRADED:
@@ -47,8 +47,9 @@ static int is_about(const char *subject, const char *src, const char *dst)
 	return strncmp(subject, src, n) == 0 && subject[n] == '>' && strcmp(subject + n + 1, dst) == 0;
 }
 
-/* Index of the cause of a pair, CAUSES when none is known; *confidence is the finding's. */
-static int cause_of(const p2psafe_report *report, const struct p2psafe_pair *pair, int32_t *confidence)
+/* Index of the cause of a pair, CAUSES when none is known; *confidence is the finding's, and subject whom it is about. */
+static int cause_of(const p2psafe_report *report, const struct p2psafe_pair *pair, int kind, int32_t *confidence, char *subject,
+					size_t cap)
 {
 	struct p2psafe_gpu src = {.size = sizeof(src)}, dst = {.size = sizeof(dst)};
 	int32_t findings = p2psafe_report_finding_count(report);
@@ -56,14 +57,15 @@ static int cause_of(const p2psafe_report *report, const struct p2psafe_pair *pai
 	if (p2psafe_report_gpu(report, pair->src, &src) != P2PSAFE_OK || p2psafe_report_gpu(report, pair->dst, &dst) != P2PSAFE_OK)
 		return CAUSES;
 	for (int c = 0; c < CAUSES; c++) {
-		if ((causes[c].when & kind_of(pair->verdict)) == 0)
+		if ((causes[c].when & kind) == 0)
 			continue;
 		for (int32_t i = 0; i < findings; i++) {
 			struct p2psafe_finding f = {.size = sizeof(f)};
-			if (p2psafe_report_finding(report, i, &f) != P2PSAFE_OK || f.severity < P2PSAFE_SEVERITY_WARNING ||
+			if (p2psafe_report_finding(report, i, &f) != P2PSAFE_OK || f.severity < (kind == LOST ? P2PSAFE_SEVERITY_ERROR : P2PSAFE_SEVERITY_WARNING) ||
 				strcmp(f.code, causes[c].code) != 0 || !is_about(f.subject, src.address, dst.address))
 				continue;
 			*confidence = f.confidence;
+			snprintf(subject, cap, "%s", kind == LOST ? f.subject : "");
 			return c;
 		}
 	}
@@ -75,7 +77,16 @@ struct group {
 	int32_t count;
 	int32_t confidence;
 	char names[NAMES_SHOWN * 8 + 32];
+	char subjects[128]; /* of what ended them: ": 0000:41:00.0, 0000:61:00.0" */
 };
+
+static void add_subject(struct group *g, const char *subject)
+{
+	size_t len = strlen(g->subjects);
+	if (subject[0] != '\0' && strcmp(subject, "host") != 0 && strstr(g->subjects, subject) == NULL &&
+		len + strlen(subject) + 3 < sizeof(g->subjects))
+		snprintf(g->subjects + len, sizeof(g->subjects) - len, "%s%s", len > 0 ? ", " : ": ", subject);
+}
 
 static void add_direction(struct group *g, const struct p2psafe_pair *pair, int32_t confidence)
 {
@@ -101,9 +112,9 @@ static void tell_group(const struct cli_style *style, const struct group *g, int
 				 g->confidence >= P2PSAFE_CONFIDENCE_HIGH ? "what stands against them:" : "what may stand against them:",
 				 causes[cause].sentence);
 	else if (cause < CAUSES)
-		snprintf(line, sizeof(line), "%d of %d directions are %s%s, %s %s.", g->count, pairs, word, names,
+		snprintf(line, sizeof(line), "%d of %d directions are %s%s, %s %s%s.", g->count, pairs, word, names,
 				 surely[g->confidence >= 0 && g->confidence <= P2PSAFE_CONFIDENCE_HIGH ? g->confidence : 1],
-				 causes[cause].sentence);
+				 causes[cause].sentence, g->subjects);
 	else if (verdict == P2PSAFE_VERDICT_UNTESTED)
 		snprintf(line, sizeof(line), "%d of %d directions are not tested%s; nothing that was read stands against them.",
 				 g->count, pairs, names);
@@ -125,12 +136,17 @@ static void show_causes(const struct cli_style *style, const p2psafe_report *rep
 	for (int32_t i = 0; groups != NULL && i < pairs; i++) {
 		struct p2psafe_pair pair = {.size = sizeof(pair)};
 		int32_t confidence;
-		if (p2psafe_report_pair(report, i, &pair) != P2PSAFE_OK || kind_of(pair.verdict) == 0)
+		char subject[64] = "";
+		if (p2psafe_report_pair(report, i, &pair) != P2PSAFE_OK)
+			continue;
+		int kind = kind_of(report, &pair, i);
+		if (kind == 0)
 			continue;
 		if (pair.verdict <= 0 || pair.verdict >= VERDICTS)
 			pair.verdict = P2PSAFE_VERDICT_UNTESTED;
-		int cause = cause_of(report, &pair, &confidence);
+		int cause = cause_of(report, &pair, kind, &confidence, subject, sizeof(subject));
 		add_direction(&groups[pair.verdict][cause], &pair, confidence);
+		add_subject(&groups[pair.verdict][cause], subject);
 	}
 	cli_style_head(style, "Cause");
 	for (size_t v = 0; groups != NULL && v < sizeof(order) / sizeof(order[0]); v++) {

@@ -55,6 +55,13 @@ class Explain(Program):
         report = self.report("explain", "--host", self.FOUNDING)
         self.assertEqual({pair["verdict"] for pair in report["pairs"]}, {"UNTESTED"})
 
+    def test_no_leg_failed_and_the_gpu_did_not_last(self):
+        _, out, _ = self.run_program("test", "--host", HOSTS / "x-lost-at-the-end")
+        self.assertIn("no leg failed, but 0000:61:00.0 is risky since the test", out)
+        code, out, err = self.run_program("explain", "--host", HOSTS / "x-lost-at-the-end")
+        self.assertEqual((code, err), (1, ""))
+        self.assertIn("2 of 2 directions are ERROR, because the driver reported a grave error of a GPU: 0000:61:00.0.", out)
+
     def test_the_kept_test_is_explained(self):
         self.run_program("test", "--no-measure", "--host", self.FOUNDING)
         code, out, err = self.run_program("explain", "--host", self.FOUNDING)
