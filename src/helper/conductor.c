@@ -273,6 +273,7 @@ static void phases(struct p2s_run *run)
 	p2s_measure_run(run);
 	if ((run->ask.flags & P2PSAFE_FLAG_MEASURE) != 0)
 		p2s_link_timing(run, "measure", since);
+	p2s_dead_tell(run);
 }
 
 static void test(struct p2s_run *run)

@@ -45,8 +45,12 @@ enum {
 enum {
 	P2S_RC_GONE = 100,  /* the worker ended: answer.where says how */
 	P2S_RC_STUCK = 101, /* no answer: the engine or the driver hangs; the worker was killed */
-	P2S_RC_LATE = 102   /* the run's deadline came first */
+	P2S_RC_LATE = 102,  /* the run's deadline came first */
+	P2S_RC_UNSENT = 103 /* the worker had ended before, and never took this request: answer.where says how */
 };
+
+/* Of a worker that nobody told to end. */
+enum { P2S_END_NONE = 0, P2S_END_DIED = 1, P2S_END_STUCK = 2 /* no answer to this channel: it was killed */ };
 
 enum { P2S_CHAN_GPU = 0, P2S_CHAN_PEER = 1, P2S_CHAN_KINDS = 2 };
 
@@ -63,6 +67,7 @@ struct p2s_chan {
 	uint64_t behind_ns; /* how long the request may take that was sent before the one in front of it was answered; 0: there is none */
 	_Atomic uint64_t busy_ns; /* what its GPU needed so far, by the GPU's clock; read while others add to it */
 	atomic_int dead;
+	atomic_int end; /* of its worker: P2S_END_* */
 	char why[96];
 };
 
@@ -215,7 +220,9 @@ void p2s_chan_close(struct p2s_chan *chan);
 void p2s_chan_post(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req, int fd);
 /* One more behind the request that was posted and is not waited for yet: the worker goes on with it at once. Then there are two waits,
  * whatever the first one says. */
-void p2s_chan_follow(struct p2s_chan *chan, struct p2s_op_request *req);
+void p2s_chan_follow(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req);
+/* Has its worker ended while nobody waited for an answer? Then the channel is dead. */
+void p2s_chan_look(struct p2s_run *run, struct p2s_chan *chan);
 /* P2S_RC_*. *fd (may be NULL) gets a descriptor. */
 int p2s_chan_wait(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_answer *answer, int *fd);
 int p2s_chan_wait_device(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_device *device,
@@ -265,5 +272,8 @@ void p2s_soak_run(struct p2s_run *run);
 
 /* measure.c: with P2PSAFE_FLAG_MEASURE, speeds and latencies of what was OK */
 void p2s_measure_run(struct p2s_run *run);
+
+/* legs_dead.c: what pairs passed by workers that did not live to the end of the test is taken back. */
+void p2s_dead_tell(struct p2s_run *run);
 
 #endif

@@ -2,6 +2,7 @@
 #include "helper/conductor.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,29 +49,12 @@ void p2s_chan_close(struct p2s_chan *chan)
 	chan->page = NULL;
 }
 
-static void die(struct p2s_chan *chan, const char *why)
+static void die(struct p2s_chan *chan, int end, const char *why)
 {
-	if (!atomic_exchange(&chan->dead, 1))
-		snprintf(chan->why, sizeof chan->why, "%s", why);
-}
-
-void p2s_chan_post(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req, int fd)
-{
-	uint64_t now = p2s_now_ns();
-	enum p2s_io io;
-
-	pthread_mutex_lock(&chan->lock);
-	if (req->timeout_ns == 0)
-		req->timeout_ns = 2 * P2S_SEC;
-	req->seq = ++chan->seq;
-	chan->op = req->op;
-	chan->wait_until_ns = now + req->timeout_ns + ABORT_NS + ANSWER_NS;
-	if (atomic_load(&chan->dead))
+	if (atomic_exchange(&chan->dead, 1))
 		return;
-	io = p2s_codec_send(chan->sock, &p2s_op_table, p2s_id_op_request, req, fd, now + 100 * P2S_MS);
-	(void)run;
-	if (io != P2S_IO_OK)
-		die(chan, "worker takes no requests");
+	snprintf(chan->why, sizeof chan->why, "%s", why);
+	atomic_store(&chan->end, end);
 }
 
 /* Why the socket of a worker ended: its exit, if it comes soon. */
@@ -79,27 +63,63 @@ static void note_end(struct p2s_run *run, struct p2s_chan *chan)
 	char why[96];
 	int gone;
 
-	gone = p2s_spawn_wait(chan->proc, &run->seam, p2s_now_ns() + 200 * P2S_MS);
+	pthread_mutex_lock(&run->proc_lock);
+	gone = p2s_spawn_wait(chan->proc, &run->seam, p2s_now_ns() + (chan->proc->killed ? 0 : 200 * P2S_MS));
 	snprintf(why, sizeof why, "worker died: %s", gone ? chan->proc->how : "closed its channel");
-	die(chan, why);
+	pthread_mutex_unlock(&run->proc_lock);
+	die(chan, P2S_END_DIED, why);
+}
+
+static void send_request(struct p2s_run *run, struct p2s_chan *chan, const struct p2s_op_request *req, int fd)
+{
+	enum p2s_io io;
+
+	if (atomic_load(&chan->dead))
+		return;
+	io = p2s_codec_send(chan->sock, &p2s_op_table, p2s_id_op_request, req, fd, p2s_now_ns() + 100 * P2S_MS);
+	if (io == P2S_IO_EOF || io == P2S_IO_ERROR)
+		note_end(run, chan);
+	else if (io != P2S_IO_OK)
+		die(chan, P2S_END_DIED, "worker takes no requests");
+}
+
+void p2s_chan_post(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req, int fd)
+{
+	uint64_t now = p2s_now_ns();
+
+	pthread_mutex_lock(&chan->lock);
+	if (req->timeout_ns == 0)
+		req->timeout_ns = 2 * P2S_SEC;
+	req->seq = ++chan->seq;
+	chan->op = req->op;
+	chan->wait_until_ns = now + req->timeout_ns + ABORT_NS + ANSWER_NS;
+	send_request(run, chan, req, fd);
 }
 
 static int stuck(struct p2s_run *run, struct p2s_chan *chan)
 {
 	p2s_workers_kill(run, chan->proc);
-	die(chan, "worker did not answer and was killed");
+	die(chan, P2S_END_STUCK, "worker did not answer and was killed");
 	return P2S_RC_STUCK;
 }
 
-void p2s_chan_follow(struct p2s_chan *chan, struct p2s_op_request *req)
+void p2s_chan_follow(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req)
 {
 	if (req->timeout_ns == 0)
 		req->timeout_ns = 2 * P2S_SEC;
 	req->seq = ++chan->seq;
 	chan->behind_ns = req->timeout_ns;
-	if (!atomic_load(&chan->dead) &&
-	    p2s_codec_send(chan->sock, &p2s_op_table, p2s_id_op_request, req, -1, p2s_now_ns() + 100 * P2S_MS) != P2S_IO_OK)
-		die(chan, "worker takes no requests");
+	send_request(run, chan, req, -1);
+}
+
+void p2s_chan_look(struct p2s_run *run, struct p2s_chan *chan)
+{
+	struct pollfd p = {.fd = chan->sock};
+
+	pthread_mutex_lock(&chan->lock);
+	if (chan->sock >= 0 && !atomic_load(&chan->dead) && poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0)
+		note_end(run, chan);
+	pthread_mutex_unlock(&chan->lock);
 }
 
 /* Operations are short: where there are CPUs to spare, looking costs less time than waking up. */
@@ -122,8 +142,8 @@ static int receive(struct p2s_run *run, struct p2s_chan *chan, union p2s_op_any 
 	*got = 0;
 	if (fd != NULL)
 		*fd = -1;
-	if (atomic_load(&chan->dead))
-		return P2S_RC_GONE;
+	if (atomic_load(&chan->dead)) /* before what is waited for was sent, or when what follows it was */
+		return chan->behind_ns != 0 ? P2S_RC_GONE : P2S_RC_UNSENT;
 	for (;;) {
 		uint64_t limit = until < run->last_ns ? until : run->last_ns;
 		enum p2s_io io = listen_eagerly(run, chan, any, got, fd);
@@ -141,18 +161,16 @@ static int receive(struct p2s_run *run, struct p2s_chan *chan, union p2s_op_any 
 			continue; /* the late answer to a request that was given up */
 		}
 		if (io == P2S_IO_EOF || io == P2S_IO_ERROR) {
-			pthread_mutex_lock(&run->proc_lock);
 			note_end(run, chan);
-			pthread_mutex_unlock(&run->proc_lock);
 			return P2S_RC_GONE;
 		}
 		if (io == P2S_IO_BAD) {
-			die(chan, "worker sent a malformed message");
+			die(chan, P2S_END_DIED, "worker sent a malformed message");
 			return P2S_RC_GONE;
 		}
 		if (p2s_now_ns() >= run->last_ns) {
 			p2s_chan_abort(chan);
-			die(chan, "the deadline came first");
+			die(chan, P2S_END_NONE, "the deadline came first");
 			atomic_store(&run->deadline, 1);
 			return P2S_RC_LATE;
 		}

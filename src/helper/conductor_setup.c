@@ -173,7 +173,7 @@ static void take_init(struct p2s_run *run, uint32_t g, int kind, struct init_see
 		return;
 	}
 	if (rc != P2S_RC_ERROR && rc != P2S_RC_UNSUPPORTED) {
-		snprintf(error, cap, "%s", rc == P2S_RC_GONE ? answer.where : "context was not ready in time");
+		snprintf(error, cap, "%s", rc == P2S_RC_GONE || rc == P2S_RC_UNSENT ? answer.where : "context was not ready in time");
 		if (rc == P2S_RC_LATE || p2s_now_ns() >= run->stop_ns)
 			atomic_store(&run->deadline, 1);
 		return;

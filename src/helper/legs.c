@@ -224,6 +224,7 @@ void p2s_run_own_failed(struct p2s_run *run, struct p2s_chan *chan, const struct
 		p2s_run_wedged(run, chan, chan->gpu, chan->gpu, "its own memory");
 		return;
 	case P2S_RC_GONE:
+	case P2S_RC_UNSENT:
 	case P2S_RC_LATE:
 		return; /* the channel is dead and knows why */
 	default:
@@ -275,6 +276,10 @@ int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_
 	case P2S_RC_GONE:
 		out->verdict = P2PSAFE_VERDICT_ERROR;
 		snprintf(out->note, sizeof out->note, "%s", answer->where); /* what else this worker served stays untested */
+		return 0;
+	case P2S_RC_UNSENT: /* what ended the worker was another pair's, unless this leg had begun in it */
+		out->verdict = out->rounds > 0 ? P2PSAFE_VERDICT_ERROR : P2PSAFE_VERDICT_UNTESTED;
+		snprintf(out->note, sizeof out->note, "%s", answer->where);
 		return 0;
 	case P2S_RC_UNSUPPORTED:
 		out->verdict = P2PSAFE_VERDICT_UNSUPPORTED;

@@ -138,7 +138,7 @@ static void run(struct stream *s)
 		more = goes_on(s, step);
 		if (more) {
 			req = move(s, step + 1);
-			p2s_chan_follow(acc, &req);
+			p2s_chan_follow(s->t->lane->run, acc, &req);
 		}
 		wait_move(s, step);
 		if (!more && !s->bad && s->failed == NULL)

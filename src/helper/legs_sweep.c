@@ -101,8 +101,13 @@ static void hold(struct p2s_run *run, uint32_t g, int kind)
 		                             .timeout_ns = 5 * P2S_SEC};
 		struct p2s_op_answer answer;
 
-		if (!p2s_run_may_start(run) || p2s_chan_call(run, &d->chan[P2S_CHAN_GPU], &req, &answer) != P2S_RC_OK)
+		if (!p2s_run_may_start(run))
 			break;
+		if (p2s_chan_call(run, &d->chan[P2S_CHAN_GPU], &req, &answer) != P2S_RC_OK) {
+			if (answer.rc == P2S_RC_STUCK)
+				p2s_run_own_failed(run, &d->chan[P2S_CHAN_GPU], &answer);
+			break; /* no more memory, as a rule */
+		}
 		h->blocks++;
 		room -= sweep_of->block;
 	}

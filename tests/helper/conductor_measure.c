@@ -197,6 +197,34 @@ static void a_hang_under_measuring(void **state)
 	play_free(&p);
 }
 
+/* A worker that dies where no leg runs: its GPU shares memory with the host once more, to have its link measured. Before
+ * that its pairs passed everything. The other two GPUs have nothing to do with it. */
+static void a_death_under_measuring(void **state)
+{
+	(void)state;
+	play_host(3, "{\"default\": {\"kind\": \"nvlink\"}}",
+			  "{\"op\": \"call\", \"name\": \"cuMemHostRegister_v2\", \"src\": \"0000:10:00.0\", \"effect\": \"crash\", "
+			  "\"after\": 3}",
+			  MEASURE);
+	for (uint32_t a = 0; a < 3; a++) {
+		for (uint32_t b = 0; b < 3; b++) {
+			const struct p2s_lib_leg *load = play_leg(&p, a, b, P2PSAFE_LEG_LOAD, P2PSAFE_MAPPING_CUMEM);
+
+			if (a == b)
+				continue;
+			assert_int_equal(play_leg(&p, a, b, P2PSAFE_LEG_TEARING_8, P2PSAFE_MAPPING_CUMEM)->verdict, P2PSAFE_VERDICT_OK);
+			if (a != 0 && b != 0) {
+				assert_null(load);
+				continue;
+			}
+			assert_non_null(load);
+			assert_int_equal(load->verdict, P2PSAFE_VERDICT_ERROR);
+			assert_string_equal(load->note, "worker died: signal 11");
+		}
+	}
+	play_free(&p);
+}
+
 /* Slow in one thing only, and slow in all: what is measured says so, and nothing is measured for long. */
 static void slow_links_are_not_measured_for_long(void **state)
 {
@@ -337,6 +365,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(wrong_bytes_under_measuring_veto),
 		cmocka_unit_test(wrong_loads_within_one_process_veto),
 		cmocka_unit_test(a_hang_under_measuring),
+		cmocka_unit_test(a_death_under_measuring),
 		cmocka_unit_test(slow_links_are_not_measured_for_long),
 		cmocka_unit_test(a_number_is_right_or_not_there),
 		cmocka_unit_test(a_collapse_shows_only_under_load),

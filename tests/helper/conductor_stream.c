@@ -270,10 +270,11 @@ void p2s_chan_post(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_req
 	take(chan, req);
 }
 
-void p2s_chan_follow(struct p2s_chan *chan, struct p2s_op_request *req)
+void p2s_chan_follow(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req)
 {
 	uint32_t before = 0;
 
+	(void)run;
 	for (uint32_t i = 0; i < QUEUED; i++)
 		before += w.asked[i].chan == chan;
 	assert_int_equal(before, 1);
