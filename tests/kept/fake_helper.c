@@ -19,6 +19,8 @@
  *     linger           stay after done until the socket closes
  *     stall            after the risk question, wait for ever
  *     no_risk          never ask before a pair
+ *     state GPU WORD   told of the GPU at the end
+ *     no_pairs         nothing is sent about any pair
  *     speed PEER STAGED  bytes/s of every pair and of staging, sent when the caller wants numbers
  */
 #define _GNU_SOURCE
@@ -44,6 +46,9 @@ struct script {
 	char version[32];
 	char count[500];
 	int silent, die, worker, cut, garbage, noatomics, nodriver, linger, stall, no_risk;
+	int no_pairs;
+	int ends; /* GPU whose state is told at the end; -1 none */
+	int32_t end;
 	int measure; /* the caller wants numbers */
 	unsigned long long peer, staged_speed;
 	long sleep_ms;
@@ -74,7 +79,7 @@ static void read_script(struct script *s)
 	char word[500];
 	FILE *f = path != NULL ? fopen(path, "re") : NULL;
 
-	s->bad[0] = s->hang[0] = -1;
+	s->bad[0] = s->hang[0] = s->ends = -1;
 	s->staged = P2PSAFE_VERDICT_OK;
 	snprintf(s->version, sizeof s->version, "%s", P2S_VERSION_TEXT);
 	while (f != NULL && fgets(line, sizeof line, f) != NULL) {
@@ -83,7 +88,9 @@ static void read_script(struct script *s)
 			continue;
 		if (sscanf(line, "speed %llu %llu", &s->peer, &s->staged_speed) == 2)
 			continue;
-		if (sscanf(line, "count %499s", word) == 1)
+		if (sscanf(line, "state %d %499s", &s->ends, word) == 2)
+			s->end = p2s_word_value(P2S_GROUP_GPU_STATE, word);
+		else if (sscanf(line, "count %499s", word) == 1)
 			snprintf(s->count, sizeof s->count, "%s", word);
 		else if (sscanf(line, "refuse %499s", word) == 1)
 			s->refuse = p2s_word_value(P2S_GROUP_MAPPING, word);
@@ -101,6 +108,7 @@ static void read_script(struct script *s)
 		s->linger |= strncmp(line, "linger", 6) == 0;
 		s->stall |= strncmp(line, "stall", 5) == 0;
 		s->no_risk |= strncmp(line, "no_risk", 7) == 0;
+		s->no_pairs |= strncmp(line, "no_pairs", 8) == 0;
 	}
 	if (f != NULL)
 		fclose(f);
@@ -209,7 +217,7 @@ static void results(const struct script *s, const struct p2s_lib_run *run, const
 		snprintf(g.name, sizeof g.name, "Fake %u", i);
 		say(p2s_id_lib_gpu_out, &g, -1);
 	}
-	for (uint32_t a = 0; a < run->gpu_count && run->mode == P2S_MODE_TEST; a++) {
+	for (uint32_t a = 0; a < run->gpu_count && run->mode == P2S_MODE_TEST && !s->no_pairs; a++) {
 		for (uint32_t b = 0; b < run->gpu_count; b++) {
 			if (a == b || !test[a] || !test[b])
 				continue;
@@ -225,6 +233,11 @@ static void results(const struct script *s, const struct p2s_lib_run *run, const
 					pause();
 			send_pair(s, a, b);
 		}
+	}
+	if (s->ends >= 0 && run->mode == P2S_MODE_TEST) {
+		struct p2s_lib_gpu_out g = {.index = (uint32_t)s->ends, .state = s->end, .ordinal = -1, .driver_order = -1, .minor = -1};
+
+		say(p2s_id_lib_gpu_out, &g, -1);
 	}
 	say(p2s_id_lib_done, &done, -1);
 }

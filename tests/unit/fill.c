@@ -98,6 +98,33 @@ static void measured_rows(void **state)
 	p2s_model_free(&m);
 }
 
+/* What is said of a leg later may be worse, or of one that was untested; never make a failure good. */
+static void a_failed_leg_stays_one(void **state)
+{
+	static const struct {
+		int32_t first, then, want;
+	} rows[] = {{P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_OK, P2PSAFE_VERDICT_OK},
+	            {P2PSAFE_VERDICT_OK, P2PSAFE_VERDICT_CORRUPT, P2PSAFE_VERDICT_CORRUPT},
+	            {P2PSAFE_VERDICT_HANG, P2PSAFE_VERDICT_CORRUPT, P2PSAFE_VERDICT_CORRUPT},
+	            {P2PSAFE_VERDICT_CORRUPT, P2PSAFE_VERDICT_OK, P2PSAFE_VERDICT_CORRUPT},
+	            {P2PSAFE_VERDICT_HANG, P2PSAFE_VERDICT_UNTESTED, P2PSAFE_VERDICT_HANG},
+	            {P2PSAFE_VERDICT_ERROR, P2PSAFE_VERDICT_UNSUPPORTED, P2PSAFE_VERDICT_ERROR}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct p2s_lib_leg l = {.src = 0, .dst = 1, .leg = P2PSAFE_LEG_SM_STORE, .mapping = P2PSAFE_MAPPING_CUMEM, .bytes = 64};
+		struct p2s_model m;
+
+		unit_model(&m, 2, 0);
+		l.verdict = rows[i].first;
+		assert_int_equal(p2s_fill_leg(&m, &l), 1);
+		l.verdict = rows[i].then;
+		assert_int_equal(p2s_fill_leg(&m, &l), 1);
+		assert_int_equal(unit_leg(&m, 0, 1, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM)->verdict, rows[i].want);
+		p2s_model_free(&m);
+	}
+}
+
 static void the_rest_must_too(void **state)
 {
 	struct p2s_model m;
@@ -121,6 +148,9 @@ static void the_rest_must_too(void **state)
 	g.state = P2PSAFE_GPU_STATE_READY;
 	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
 	assert_int_equal(m.gpus[g.index].state, P2PSAFE_GPU_STATE_FAILED); /* it does not come back */
+	g.state = P2PSAFE_GPU_STATE_BUSY;
+	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
+	assert_int_equal(m.gpus[g.index].state, P2PSAFE_GPU_STATE_FAILED);
 	g.state = P2PSAFE_GPU_STATE_WEDGED;
 	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
 	g.state = P2PSAFE_GPU_STATE_RISKY;
@@ -218,7 +248,7 @@ static void facts_must_be_in_range(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(measured_rows), cmocka_unit_test(the_rest_must_too),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(measured_rows), cmocka_unit_test(a_failed_leg_stays_one), cmocka_unit_test(the_rest_must_too),
 									   cmocka_unit_test(facts_must_be_in_range)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

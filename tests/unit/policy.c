@@ -68,6 +68,27 @@ static void table(void **state)
 	}
 }
 
+/* A GPU that hung before anything of its pairs ran leaves them untested: an earlier pass does not cover that, whatever was asked
+ * for then; an earlier failure says more. */
+static void a_run_that_ended_badly_outweighs_a_pass(void **state)
+{
+	static const int32_t before[] = {OK, SLOW, P2PSAFE_VERDICT_UNSUPPORTED, BAD, HANG, NOT};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(before); i++) {
+		struct p2s_record old;
+		struct p2s_record now;
+
+		make(&old, 4, before[i], S);
+		make(&now, 2, NOT, Q);
+		assert_int_equal(p2s_policy_replace(&old, 1, &now), P2S_POLICY_KEEP);
+		now.ended_badly = 1;
+		assert_int_equal(p2s_policy_replace(&old, 1, &now), i < 3 ? P2S_POLICY_REPLACE : P2S_POLICY_KEEP);
+		p2s_record_free(&old);
+		p2s_record_free(&now);
+	}
+}
+
 /* A simulated host that is given the folder of a machine leaves what is there; the machine takes no notice of it. */
 static void a_simulated_answer_replaces_no_real_one(void **state)
 {
@@ -147,7 +168,8 @@ static void when_to_try_again(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(a_simulated_answer_replaces_no_real_one),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(a_run_that_ended_badly_outweighs_a_pass),
+	                                   cmocka_unit_test(a_simulated_answer_replaces_no_real_one),
 	                                   cmocka_unit_test(numbers_stay), cmocka_unit_test(when_to_try_again)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,7 @@ struct testing {
 	int32_t forbidden; /* a marker says no */
 	int32_t unmarked;  /* no marker could be written */
 	int32_t recall;    /* numbers that were measured before count */
+	int32_t badly;     /* the run ended badly */
 	struct p2s_refused refused; /* record that a recheck spoke against */
 };
 
@@ -101,6 +102,17 @@ static int32_t judge_marker(struct testing *t)
 	return find(t, "PROBE_RISK_HIGH", P2PSAFE_SEVERITY_DANGER, "marker", text);
 }
 
+/* The GPU worked in a transfer between two, and then it could not be used any more: the driver lost it. */
+static int32_t lost(const struct p2s_model *m, const struct p2s_pair *p)
+{
+	if (m->gpus[p->src].state != P2PSAFE_GPU_STATE_FAILED && m->gpus[p->dst].state != P2PSAFE_GPU_STATE_FAILED)
+		return 0;
+	for (size_t i = 0; i < p->leg_count; i++)
+		if (p->legs[i].verdict == P2PSAFE_VERDICT_OK || (p->legs[i].verdict == P2PSAFE_VERDICT_ERROR && p->legs[i].cuda_error != 0))
+			return 1;
+	return 0;
+}
+
 /* Did the run end in a way that must not be repeated without thought? */
 static int32_t ended_badly(const struct p2s_model *m, const struct p2s_run_result *result)
 {
@@ -108,10 +120,13 @@ static int32_t ended_badly(const struct p2s_model *m, const struct p2s_run_resul
 
 	if (result->left_behind > 0 || (result->risk_asked && result->done_status < 0))
 		return 1;
-	for (size_t i = 0; i < m->pair_count; i++)
+	for (size_t i = 0; i < m->pair_count; i++) {
+		if (lost(m, &m->pairs[i]))
+			return 1;
 		for (size_t k = 0; k < m->pairs[i].leg_count; k++)
 			if (m->pairs[i].legs[k].verdict == P2PSAFE_VERDICT_HANG)
 				return 1;
+	}
 	for (size_t i = 0; i < m->finding_count; i++)
 		for (size_t k = 0; k < sizeof grave / sizeof grave[0]; k++)
 			if (strcmp(m->findings[i].code, grave[k]) == 0)
@@ -130,7 +145,8 @@ static int32_t run_test(struct testing *t)
 		p2s_marker_end(&t->marker, 1);
 		return rc;
 	}
-	p2s_marker_end(&t->marker, ended_badly(t->m, &result));
+	t->badly = ended_badly(t->m, &result);
+	p2s_marker_end(&t->marker, t->badly);
 	if (t->unmarked && !t->s->request.simulated)
 		rc = find(t, "NO_MARKER", P2PSAFE_SEVERITY_WARNING, "cache",
 				  "no place for a marker: a crash during the test leaves no trace");
@@ -199,6 +215,7 @@ static int32_t publish(struct testing *t, int32_t for_all)
 		p2s_record_free(&now);
 		return 0;
 	}
+	now.ended_badly = t->badly;
 	look_before(t, highest, &b);
 	if (b.had) {
 		policy = p2s_policy_replace(&b.old, b.valid, &now);

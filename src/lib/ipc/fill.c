@@ -15,6 +15,15 @@ static int32_t in_range(int32_t value, int32_t max)
 	return value >= 0 && value <= max;
 }
 
+static int32_t gravity(int32_t state)
+{
+	static const int32_t of[] = {[P2PSAFE_GPU_STATE_UNKNOWN] = 0, [P2PSAFE_GPU_STATE_READY] = 1, [P2PSAFE_GPU_STATE_NOT_OURS] = 2,
+	                             [P2PSAFE_GPU_STATE_BUSY] = 3,    [P2PSAFE_GPU_STATE_RISKY] = 4, [P2PSAFE_GPU_STATE_FAILED] = 5,
+	                             [P2PSAFE_GPU_STATE_WEDGED] = 6};
+
+	return in_range(state, P2PSAFE_GPU_STATE_WEDGED) ? of[state] : 0;
+}
+
 int32_t p2s_fill_gpu(struct p2s_model *m, const struct p2s_lib_gpu_out *in)
 {
 	struct p2s_gpu *g;
@@ -22,9 +31,8 @@ int32_t p2s_fill_gpu(struct p2s_model *m, const struct p2s_lib_gpu_out *in)
 	if (!known_gpu(m, in->index) || !in_range(in->state, P2PSAFE_GPU_STATE_WEDGED))
 		return -1;
 	g = &m->gpus[in->index];
-	/* What ended it stays, the worst of all above all. */
-	if (in->state != P2PSAFE_GPU_STATE_UNKNOWN && g->state != P2PSAFE_GPU_STATE_WEDGED &&
-	    (in->state != P2PSAFE_GPU_STATE_READY || g->state == P2PSAFE_GPU_STATE_UNKNOWN))
+	/* What ended it stays: nothing that is said of it later is better. */
+	if (gravity(in->state) > gravity(g->state))
 		g->state = in->state;
 	if (in->ordinal >= 0)
 		g->ordinal = in->ordinal;
@@ -98,6 +106,10 @@ int32_t p2s_fill_leg(struct p2s_model *m, const struct p2s_lib_leg *in)
 	l = p2s_model_leg(p, in->leg, in->mapping);
 	if (l == NULL)
 		return 0;
+	/* Nor is a leg that failed made good by what is said of it later. */
+	if (l->verdict >= P2PSAFE_VERDICT_CORRUPT && l->verdict <= P2PSAFE_VERDICT_ERROR &&
+	    (in->verdict < P2PSAFE_VERDICT_CORRUPT || in->verdict > P2PSAFE_VERDICT_ERROR))
+		return 1;
 	l->initiator = (int32_t)in->initiator;
 	l->verdict = in->verdict;
 	l->damage = in->damage;
