@@ -34,8 +34,16 @@ static void xid(struct p2s_model *m, int32_t gpu, int32_t number, uint64_t seq)
 	assert_int_equal(p2s_facts_add_log(&m->facts, &e), 1);
 }
 
+static void fault(struct p2s_model *m, int32_t gpu, int32_t owner, uint64_t seq)
+{
+	struct p2s_log_event e = {.kind = P2S_LOG_AMD_FAULT, .gpu = gpu, .owner = owner, .src = -1, .dst = -1, .seq = seq};
+
+	assert_int_equal(p2s_facts_add_log(&m->facts, &e), 1);
+}
+
 enum what {
 	NOTHING, ACS, ACS_GONE, WAY, MIG, LINKS, LINKS_TOTAL, UUID, UUID_CASE, VBIOS, OUTSIDER, NEW_GPU, XID_OLD, XID_NEW, XID_MILD, XID_FOREIGN,
+	XID_NVLINK, FAULT_OLD, FAULT_NEW, FAULT_OWN,
 	UNREAD_ACS, UNREAD_WAY, UNREAD_MIG, UNREAD_LINKS, UNREAD_UUID, UNREAD_VBIOS, UNREAD_LOG, OVERWRITTEN, LOST
 };
 
@@ -83,6 +91,18 @@ static void change(struct p2s_model *m, enum what what)
 		break;
 	case XID_NEW:
 		xid(m, 1, 79, 101);
+		break;
+	case XID_NVLINK:
+		xid(m, 1, 145, 101);
+		break;
+	case FAULT_OLD:
+		fault(m, 1, 0, 100);
+		break;
+	case FAULT_NEW:
+		fault(m, 1, 0, 101);
+		break;
+	case FAULT_OWN: /* at no peer's memory */
+		fault(m, 1, -1, 101);
 		break;
 	case XID_MILD:
 		xid(m, 1, 31, 101);
@@ -144,6 +164,10 @@ static void each_field(void **state)
 		{XID_OLD, 1, "", ""},
 		{XID_NEW, 0, "0000:02:00.0 logged Xid 79 since the test", ""},
 		{XID_MILD, 1, "", ""},
+		{XID_NVLINK, 0, "0000:02:00.0 logged Xid 145 since the test", ""},
+		{FAULT_OLD, 1, "", ""},
+		{FAULT_NEW, 0, "the IOMMU stopped a transfer from 0000:02:00.0 to 0000:01:00.0 since the test", ""},
+		{FAULT_OWN, 1, "", ""},
 		{XID_FOREIGN, 1, "", ""},
 		{UNREAD_ACS, 1, "", "ACS"},
 		{UNREAD_WAY, 1, "", "ACS"},
@@ -197,11 +221,32 @@ static void what_the_kept_run_did_not_read(void **state)
 	p2s_model_free(&now);
 }
 
+/* More lines of the kind that a failure came with do not end it; what is grave does. */
+static void a_failure_is_kept_whatever_is_logged(void **state)
+{
+	struct p2s_model kept;
+	struct p2s_model now;
+	struct p2s_recheck r;
+
+	(void)state;
+	make(&kept);
+	make(&now);
+	kept.pairs[0].told = P2PSAFE_VERDICT_CORRUPT;
+	change(&now, FAULT_NEW);
+	change(&now, XID_NVLINK);
+	assert_int_equal(p2s_recheck_compare(&kept, &now, &r), 1);
+	change(&now, XID_NEW);
+	assert_int_equal(p2s_recheck_compare(&kept, &now, &r), 0);
+	p2s_model_free(&kept);
+	p2s_model_free(&now);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_field),
 		cmocka_unit_test(what_the_kept_run_did_not_read),
+		cmocka_unit_test(a_failure_is_kept_whatever_is_logged),
 	};
 
 	return cmocka_run_group_tests_name("recheck", tests, NULL, NULL);

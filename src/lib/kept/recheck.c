@@ -5,6 +5,7 @@
 
 #include "core/ascii.h"
 #include "evidence/log.h"
+#include "rules/rules.h"
 
 static int32_t differs(struct p2s_recheck *r, const char *what, const char *of)
 {
@@ -68,23 +69,50 @@ static int32_t same_gpu(struct p2s_recheck *r, const struct p2s_gpu *kept, const
 	       same_text(r, "UUID", of, kept->uuid, now->uuid) && same_text(r, "VBIOS", of, kept->vbios, now->vbios);
 }
 
+static int32_t in_group(const struct p2s_model *m, int32_t gpu)
+{
+	return gpu >= 0 && (size_t)gpu < m->gpu_count && m->gpus[gpu].in_group;
+}
+
+/* A failure is kept whatever is logged of the same kind. */
+static int32_t has_failures(const struct p2s_model *kept)
+{
+	for (size_t i = 0; i < kept->pair_count; i++)
+		if (p2s_rules_is_bad(kept->pairs[i].told))
+			return 1;
+	return 0;
+}
+
+/* Does the line speak against what was kept? Returns 1 with *what. */
+static int32_t speaks_against(const struct p2s_model *now, const struct p2s_log_event *e, int32_t failed, char *what, size_t cap)
+{
+	if (!in_group(now, e->gpu))
+		return 0;
+	if (p2s_log_is_grave(e) || (!failed && p2s_log_ends_nvlink(e)))
+		snprintf(what, cap, "%s logged Xid %d since the test", now->gpus[e->gpu].address, (int)e->xid);
+	else if (!failed && p2s_log_class(e->kind) == P2S_LOG_CLASS_FAULT && in_group(now, e->owner) && e->owner != e->gpu)
+		snprintf(what, cap, "the IOMMU stopped a transfer from %s to %s since the test", now->gpus[e->gpu].address,
+		         now->gpus[e->owner].address);
+	else
+		return 0;
+	return 1;
+}
+
 /* Numbers of records only rise while the machine runs, and the boot is part of the key. A run that saw no log knows no
  * number: then every grave line is younger than it, as far as anybody can tell. */
-static int32_t no_grave_xid(struct p2s_recheck *r, const struct p2s_model *kept, const struct p2s_model *now)
+static int32_t nothing_logged(struct p2s_recheck *r, const struct p2s_model *kept, const struct p2s_model *now)
 {
 	const struct p2s_host_facts *log = &now->facts.host;
 	uint64_t position = kept->facts.host.log_position;
+	int32_t failed = has_failures(kept);
 
 	if (log->log_state != P2S_LOG_READABLE)
 		return unread(r, "kernel log");
 	for (size_t i = 0; i < now->facts.log_count; i++) {
 		const struct p2s_log_event *e = &now->facts.log[i];
 
-		if (!p2s_log_is_grave(e) || e->gpu < 0 || (size_t)e->gpu >= now->gpu_count || !now->gpus[e->gpu].in_group ||
-		    (e->seq != 0 && e->seq <= position))
-			continue;
-		snprintf(r->changed, sizeof r->changed, "%s logged Xid %d since the test", now->gpus[e->gpu].address, (int)e->xid);
-		return 0;
+		if ((e->seq == 0 || e->seq > position) && speaks_against(now, e, failed, r->changed, sizeof r->changed))
+			return 0;
 	}
 	if (position != 0 && (log->log_first > position + 1 || log->log_lost > 0))
 		return unread(r, "all of the kernel log");
@@ -106,5 +134,5 @@ int32_t p2s_recheck_compare(const struct p2s_model *kept, const struct p2s_model
 		if (before != NULL && !same_gpu(out, before, g))
 			return 0;
 	}
-	return no_grave_xid(out, kept, now);
+	return nothing_logged(out, kept, now);
 }
