@@ -5,6 +5,7 @@
 
 #include "core/model.h"
 #include "../unit/needs.h"
+#include "evidence/log.h"
 #include "fuzz.h"
 #include "rules/rules.h"
 
@@ -43,13 +44,23 @@ static inline int second_proven(const struct p2s_pair *p, const struct need *n)
 	return whole;
 }
 
-/* Both of its GPUs lived to the end of the test. */
+/* Both of its GPUs lived to the end of the test, and so did the way between. */
 static inline int second_alive(const struct p2s_model *m, const struct p2s_pair *p)
 {
 	for (int i = 0; i < 2; i++) {
 		int32_t state = m->gpus[i == 0 ? p->src : p->dst].state;
 
 		if (state == P2PSAFE_GPU_STATE_FAILED || state == P2PSAFE_GPU_STATE_RISKY || state == P2PSAFE_GPU_STATE_WEDGED)
+			return 0;
+	}
+	for (size_t i = 0; i < m->facts.log_count; i++) {
+		const struct p2s_log_event *e = &m->facts.log[i];
+
+		if (!e->in_test)
+			continue;
+		if (p2s_log_class(e->kind) == P2S_LOG_CLASS_FAULT && e->owner >= 0 && e->src == p->src && e->dst == p->dst)
+			return 0; /* an IOMMU stopped it */
+		if ((e->kind == P2S_LOG_AER_FATAL || p2s_log_is_grave(e)) && (e->gpu == p->src || e->gpu == p->dst))
 			return 0;
 	}
 	return 1;

@@ -243,6 +243,36 @@ static void a_fault_that_is_explained_spoils_no_more(void **state)
 	p2s_model_free(&m);
 }
 
+/* Named NVLink, and as slow as PCIe: it may meet the IOMMU. */
+static void a_fault_of_a_name_that_is_taken_back(void **state)
+{
+	struct p2s_log_event e = {.kind = P2S_LOG_AMD_FAULT, .in_test = 1, .gpu = 0, .owner = -1, .src = 0, .dst = 1};
+
+	(void)state;
+	for (uint64_t speed = 12000000000; speed <= 395000000000; speed += 383000000000) {
+		struct p2s_model m;
+
+		unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+		for (size_t i = 0; i < m.gpu_count; i++) {
+			struct p2s_gpu_facts *f = &m.gpus[i].facts;
+
+			f->hop_count = 2;
+			for (size_t h = 0; h < 2; h++) {
+				f->hops[h].speed_max_mts = 32000;
+				f->hops[h].width_max = 16;
+			}
+		}
+		for (size_t i = 0; i < m.pair_count; i++)
+			m.pairs[i].bandwidth.ce_write = speed;
+		m.staged[0].bandwidth.ce_write = m.staged[0].bandwidth.ce_read = 6000000000;
+		assert_int_equal(p2s_facts_add_log(&m.facts, &e), 1);
+		p2s_rules_judge(&m, NULL);
+		assert_int_equal(p2s_model_pair(&m, 0, 1)->path, speed > 64000000000 ? P2PSAFE_PATH_NVL : P2PSAFE_PATH_UNKNOWN);
+		assert_int_equal(p2s_model_pair(&m, 0, 1)->verdict, speed > 64000000000 ? P2PSAFE_VERDICT_OK : P2PSAFE_VERDICT_ERROR);
+		p2s_model_free(&m);
+	}
+}
+
 /* Counters of the GPU, and of what lies above it. */
 static void a_link_that_failed_counts(void **state)
 {
@@ -550,6 +580,7 @@ int main(void)
 	                                   cmocka_unit_test(a_gpu_that_never_took_part_is_untested),
 	                                   cmocka_unit_test(what_is_logged_late_counts),
 	                                   cmocka_unit_test(a_fault_that_is_explained_spoils_no_more),
+	                                   cmocka_unit_test(a_fault_of_a_name_that_is_taken_back),
 	                                   cmocka_unit_test(a_link_that_failed_counts),
 	                                   cmocka_unit_test(what_a_report_told_stays),
 	                                   cmocka_unit_test(an_untested_leg_vetoes_its_consumers),

@@ -4,6 +4,7 @@
 
 #include "evidence/log.h"
 #include "rules/rules.h"
+#include "score/score.h"
 
 #define SXID_FATAL 1 /* flags of a line about an NVSwitch */
 
@@ -34,9 +35,10 @@ int32_t p2s_rules_only_lost(const struct p2s_pair *pair)
 	return pair->lost != 0 && !a_leg_failed(pair);
 }
 
-static int32_t by_wire(const struct p2s_pair *p)
+/* Its speed does not speak against it. */
+static int32_t by_wire(const struct p2s_model *m, const struct p2s_pair *p)
 {
-	return p->path == P2PSAFE_PATH_NVL || p->path == P2PSAFE_PATH_C2C;
+	return (p->path == P2PSAFE_PATH_NVL || p->path == P2PSAFE_PATH_C2C) && !p2s_score_not_nvlink(m, p);
 }
 
 static void lose(struct p2s_pair *p, int32_t verdict)
@@ -98,7 +100,7 @@ static void fault_of_somebody(struct p2s_model *m, int32_t accessor)
 		if (m->pairs[i].src == accessor && a_leg_failed(&m->pairs[i]))
 			return;
 	for (size_t i = 0; i < m->pair_count; i++)
-		if (m->pairs[i].src == accessor && !by_wire(&m->pairs[i]))
+		if (m->pairs[i].src == accessor && !by_wire(m, &m->pairs[i]))
 			lose(&m->pairs[i], P2PSAFE_VERDICT_ERROR);
 }
 
@@ -109,7 +111,7 @@ static void fault(struct p2s_model *m, const struct p2s_log_event *e)
 
 	if (e->gpu < 0 && e->owner < 0)
 		return;
-	if (p != NULL && (!by_wire(p) || e->owner >= 0))
+	if (p != NULL && (!by_wire(m, p) || e->owner >= 0))
 		lose(p, P2PSAFE_VERDICT_ERROR);
 	else if (e->src < 0 && e->gpu >= 0)
 		fault_of_somebody(m, e->gpu);
@@ -121,7 +123,8 @@ static void link_error(struct p2s_model *m, int32_t gpu)
 	for (size_t i = 0; i < m->pair_count; i++) {
 		struct p2s_pair *p = &m->pairs[i];
 
-		if ((gpu < 0 || p->src == gpu || p->dst == gpu) && (by_wire(p) || p->path == P2PSAFE_PATH_UNKNOWN))
+		if ((gpu < 0 || p->src == gpu || p->dst == gpu) &&
+		    (p->path == P2PSAFE_PATH_NVL || p->path == P2PSAFE_PATH_C2C || p->path == P2PSAFE_PATH_UNKNOWN))
 			lose(p, P2PSAFE_VERDICT_ERROR);
 	}
 }
