@@ -68,6 +68,7 @@ struct p2s_chan {
 	_Atomic uint64_t busy_ns; /* what its GPU needed so far, by the GPU's clock; read while others add to it */
 	atomic_int dead;
 	atomic_int end; /* of its worker: P2S_END_* */
+	atomic_int told; /* some leg's verdict tells of it */
 	char why[96];
 };
 

@@ -235,6 +235,17 @@ void p2s_run_own_failed(struct p2s_run *run, struct p2s_chan *chan, const struct
 	}
 }
 
+void p2s_run_link_failed(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf, const struct p2s_op_answer *answer)
+{
+	if (lost_device(answer->cuda_error)) {
+		device_lost(run, chan, answer);
+		return;
+	}
+	probe_context(run, chan, buf, P2PSAFE_LEG_STAGED);
+	if (atomic_load(&chan->dead))
+		atomic_store(&chan->end, P2S_END_DIED);
+}
+
 /* What it did to the GPUs of the leg, whatever the leg's verdict is. */
 static void aftermath(const struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_op_answer *answer)
 {
@@ -259,6 +270,8 @@ int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_
 	int over = t->over;
 
 	t->over = 1;
+	if (answer->rc == P2S_RC_GONE || answer->rc == P2S_RC_STUCK)
+		atomic_store(&chan->told, 1);
 	aftermath(t, chan, answer);
 	if (over)
 		return 0;

@@ -139,6 +139,8 @@ void p2s_run_wedged(struct p2s_run *run, const struct p2s_chan *chan, uint32_t a
 /* A GPU that failed at work on its own memory, without a peer: the channel is asked for nothing more; a lost device or an
  * engine that did not come back ends the GPU. */
 void p2s_run_own_failed(struct p2s_run *run, struct p2s_chan *chan, const struct p2s_op_answer *answer);
+/* A GPU whose own way to or from host memory gave an error: is the device lost, or the context? Else it is no more than that. */
+void p2s_run_link_failed(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf, const struct p2s_op_answer *answer);
 /* Takes a GPU out of the run. Returns 0 if it was out already: the first reason stays. state 0: nothing is known to be wrong
  * with it. */
 int p2s_run_drop_gpu(struct p2s_run *run, uint32_t gpu, int32_t state, const char *error);

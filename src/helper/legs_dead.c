@@ -33,15 +33,15 @@ static void take_back(struct p2s_run *run, uint32_t a, uint32_t b, int m, const 
 	p2s_link_leg(run, &out);
 }
 
-/* All pairs of a GPU. The process that works on it alone speaks for the GPU, however a pair was reached; the one that works on all
- * of them only for what it served. */
-static void pairs_of(struct p2s_run *run, const struct p2s_chan *chan, int kind)
+/* All pairs of a GPU over the mappings that the worker served. The process that works on one GPU alone speaks for it however a pair
+ * was reached, unless it ended in the middle of a leg with another. */
+static void pairs_of(struct p2s_run *run, const struct p2s_chan *chan, int kind, int in_leg)
 {
 	for (uint32_t i = 0; i < run->tested_count; i++) {
 		uint32_t o = run->tested[i];
 
 		for (int m = 0; m < P2S_M_COUNT && o != chan->gpu; m++) {
-			if (kind == P2S_CHAN_PEER && m != P2S_M_PEER)
+			if (kind == P2S_CHAN_PEER ? m != P2S_M_PEER : in_leg && m == P2S_M_PEER)
 				continue;
 			take_back(run, chan->gpu, o, m, chan);
 			take_back(run, o, chan->gpu, m, chan);
@@ -49,32 +49,32 @@ static void pairs_of(struct p2s_run *run, const struct p2s_chan *chan, int kind)
 	}
 }
 
-/* One process serves all GPUs there: has a pair been blamed for its end? */
-static int blamed(struct p2s_run *run)
+/* Did it end in the middle of a leg, whose verdict that is? Of the one process that serves all GPUs one leg speaks for all. */
+static int told(struct p2s_run *run, const struct p2s_chan *chan, int kind)
 {
-	for (size_t i = 0; i < (size_t)run->n * run->n; i++)
-		for (int32_t leg = 1; leg < 16; leg++)
-			if (run->way[i].verdict[leg][P2S_M_PEER] == P2PSAFE_VERDICT_ERROR ||
-			    run->way[i].verdict[leg][P2S_M_PEER] == P2PSAFE_VERDICT_HANG)
-				return 1;
-	return 0;
+	int any = atomic_load(&chan->told);
+
+	for (uint32_t i = 0; i < run->tested_count && kind == P2S_CHAN_PEER; i++)
+		any |= atomic_load(&run->gpu[run->tested[i]].chan[kind].told);
+	return any;
+}
+
+static void look(struct p2s_run *run, uint32_t g, int kind)
+{
+	struct p2s_chan *chan = &run->gpu[g].chan[kind];
+	int in_leg = told(run, chan, kind);
+
+	p2s_chan_look(run, chan);
+	if (run->gpu[g].state == P2PSAFE_GPU_STATE_WEDGED) /* it takes its pairs along; its worker was killed */
+		return;
+	if (atomic_load(&chan->end) != P2S_END_NONE && !(in_leg && kind == P2S_CHAN_PEER))
+		pairs_of(run, chan, kind, in_leg);
 }
 
 void p2s_dead_tell(struct p2s_run *run)
 {
-	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++) {
-		int excused = kind == P2S_CHAN_PEER && blamed(run);
-
-		for (uint32_t i = 0; i < run->tested_count; i++) {
-			struct p2s_device *d = &run->gpu[run->tested[i]];
-			struct p2s_chan *chan = &d->chan[kind];
-
-			if (!d->inited[kind])
-				continue;
-			p2s_chan_look(run, chan);
-			/* A wedged GPU takes its pairs along; its worker was killed. */
-			if (!excused && d->state != P2PSAFE_GPU_STATE_WEDGED && atomic_load(&chan->end) != P2S_END_NONE)
-				pairs_of(run, chan, kind);
-		}
-	}
+	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++)
+		for (uint32_t i = 0; i < run->tested_count; i++)
+			if (run->gpu[run->tested[i]].inited[kind])
+				look(run, run->tested[i], kind);
 }

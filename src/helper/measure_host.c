@@ -37,7 +37,11 @@ static void link_failed(struct p2s_measure *m, uint32_t gpu, struct p2s_chan *ch
 {
 	char text[160];
 
+	uint64_t bytes;
+
 	m->ring[gpu] = 0;
+	if (a->rc == P2S_RC_ERROR)
+		p2s_run_link_failed(m->run, chan, memory_of(&m->run->gpu[gpu], gpu, &bytes), a);
 	if (a->rc != P2S_RC_TIMEOUT && a->rc != P2S_RC_STUCK)
 		return;
 	snprintf(text, sizeof text, "engine of %s did not come back: copy to or from the host", m->run->gpu[gpu].address);
