@@ -232,6 +232,11 @@ static void facts_must_be_in_range(void **state)
 	assert_int_equal(p2s_fill_log_event(&m, &event), 1);
 	assert_int_equal(m.facts.log[2].owner, -1);
 	assert_int_equal(m.facts.log[2].owner_bar, -1);
+	event.gpu = 1; /* the same words at the same time, about another GPU; and once more during the test */
+	assert_int_equal(p2s_fill_log_event(&m, &event), 1);
+	event.in_test = 1;
+	assert_int_equal(p2s_fill_log_event(&m, &event), 1);
+	assert_int_equal(m.facts.log_count, 5);
 	event.kind = P2S_LOG_KINDS;
 	assert_int_equal(p2s_fill_log_event(&m, &event), -1);
 	event.kind = 0;

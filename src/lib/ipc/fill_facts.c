@@ -202,7 +202,10 @@ int32_t p2s_fill_log_event(struct p2s_model *m, const struct p2s_lib_log_event *
 	for (size_t i = 0; i < m->facts.log_count; i++) {
 		struct p2s_log_event *old = &m->facts.log[i];
 
-		if (old->usec == e.usec && old->kind == e.kind && strcmp(old->text, e.text) == 0) {
+		/* Two GPUs may say the same at once, and a log without times says everything at once. */
+		if (old->usec == e.usec && old->kind == e.kind && old->gpu == e.gpu && old->owner == e.owner && old->src == e.src &&
+		    old->dst == e.dst && old->in_test == e.in_test && old->fault_address == e.fault_address &&
+		    strcmp(old->device, e.device) == 0 && strcmp(old->text, e.text) == 0) {
 			*old = e;
 			return 1;
 		}
