@@ -70,7 +70,7 @@ static void table(void **state)
 
 /* A GPU that hung before anything of its pairs ran leaves them untested: an earlier pass does not cover that, whatever was asked
  * for then; an earlier failure says more. */
-static void a_run_that_ended_badly_outweighs_a_pass(void **state)
+static void a_gpu_that_ended_outweighs_a_pass(void **state)
 {
 	static const int32_t before[] = {OK, SLOW, P2PSAFE_VERDICT_UNSUPPORTED, BAD, HANG, NOT};
 
@@ -82,7 +82,7 @@ static void a_run_that_ended_badly_outweighs_a_pass(void **state)
 		make(&old, 4, before[i], S);
 		make(&now, 2, NOT, Q);
 		assert_int_equal(p2s_policy_replace(&old, 1, &now), P2S_POLICY_KEEP);
-		now.ended_badly = 1;
+		now.gpu_ended = 1;
 		assert_int_equal(p2s_policy_replace(&old, 1, &now), i < 3 ? P2S_POLICY_REPLACE : P2S_POLICY_KEEP);
 		p2s_record_free(&old);
 		p2s_record_free(&now);
@@ -168,7 +168,7 @@ static void when_to_try_again(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(a_run_that_ended_badly_outweighs_a_pass),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(a_gpu_that_ended_outweighs_a_pass),
 	                                   cmocka_unit_test(a_simulated_answer_replaces_no_real_one),
 	                                   cmocka_unit_test(numbers_stay), cmocka_unit_test(when_to_try_again)};
 

@@ -34,7 +34,7 @@ struct testing {
 	int32_t forbidden; /* a marker says no */
 	int32_t unmarked;  /* no marker could be written */
 	int32_t recall;    /* numbers that were measured before count */
-	int32_t badly;     /* the run ended badly */
+	int32_t gpu_ended; /* a GPU did not last */
 	struct p2s_refused refused; /* record that a recheck spoke against */
 };
 
@@ -113,13 +113,11 @@ static int32_t lost(const struct p2s_model *m, const struct p2s_pair *p)
 	return 0;
 }
 
-/* Did the run end in a way that must not be repeated without thought? */
-static int32_t ended_badly(const struct p2s_model *m, const struct p2s_run_result *result)
+/* Did a GPU hang, or was it lost, or is it not to be trusted any more? group: one of those that were tested. */
+static int32_t gpu_ended(const struct p2s_model *m, int32_t group)
 {
 	static const char *const grave[] = {"GPU_WEDGED", "GPU_LOST", "GRAVE_XID", "NVLINK_FATAL_XID"};
 
-	if (result->left_behind > 0 || (result->risk_asked && result->done_status < 0))
-		return 1;
 	for (size_t i = 0; i < m->pair_count; i++) {
 		if (lost(m, &m->pairs[i]))
 			return 1;
@@ -127,11 +125,20 @@ static int32_t ended_badly(const struct p2s_model *m, const struct p2s_run_resul
 			if (m->pairs[i].legs[k].verdict == P2PSAFE_VERDICT_HANG)
 				return 1;
 	}
-	for (size_t i = 0; i < m->finding_count; i++)
-		for (size_t k = 0; k < sizeof grave / sizeof grave[0]; k++)
+	for (size_t i = 0; i < m->finding_count; i++) {
+		int32_t gpu = m->findings[i].src;
+
+		for (size_t k = 0; k < sizeof grave / sizeof grave[0] && (!group || (gpu >= 0 && m->gpus[gpu].in_group)); k++)
 			if (strcmp(m->findings[i].code, grave[k]) == 0)
 				return 1;
+	}
 	return 0;
+}
+
+/* Did the run end in a way that must not be repeated without thought? */
+static int32_t ended_badly(const struct p2s_model *m, const struct p2s_run_result *result)
+{
+	return result->left_behind > 0 || (result->risk_asked && result->done_status < 0) || gpu_ended(m, 0);
 }
 
 static int32_t run_test(struct testing *t)
@@ -145,8 +152,8 @@ static int32_t run_test(struct testing *t)
 		p2s_marker_end(&t->marker, 1);
 		return rc;
 	}
-	t->badly = ended_badly(t->m, &result);
-	p2s_marker_end(&t->marker, t->badly);
+	t->gpu_ended = gpu_ended(t->m, 1);
+	p2s_marker_end(&t->marker, ended_badly(t->m, &result));
 	if (t->unmarked && !t->s->request.simulated)
 		rc = find(t, "NO_MARKER", P2PSAFE_SEVERITY_WARNING, "cache",
 				  "no place for a marker: a crash during the test leaves no trace");
@@ -215,7 +222,7 @@ static int32_t publish(struct testing *t, int32_t for_all)
 		p2s_record_free(&now);
 		return 0;
 	}
-	now.ended_badly = t->badly;
+	now.gpu_ended = t->gpu_ended;
 	look_before(t, highest, &b);
 	if (b.had) {
 		policy = p2s_policy_replace(&b.old, b.valid, &now);

@@ -30,7 +30,7 @@ enum p2s_policy p2s_policy_replace(const struct p2s_record *old, int32_t valid, 
 		return P2S_POLICY_REPLACE;
 	/* What was not tested outweighs nothing that was, except where the reason is a GPU that ended: no earlier pass covers that. */
 	if (after == P2PSAFE_VERDICT_UNTESTED && before != P2PSAFE_VERDICT_UNTESTED)
-		return now->ended_badly && !p2s_rules_is_bad(before) ? P2S_POLICY_REPLACE : P2S_POLICY_KEEP;
+		return now->gpu_ended && !p2s_rules_is_bad(before) ? P2S_POLICY_REPLACE : P2S_POLICY_KEEP;
 	if (worse(after, before))
 		return P2S_POLICY_REPLACE;
 	if (before == P2PSAFE_VERDICT_HANG && after != P2PSAFE_VERDICT_HANG)
