@@ -182,6 +182,34 @@ static void the_rest_must_too(void **state)
 	p2s_model_free(&m);
 }
 
+/* What the way can carry belongs to the way: the number of the PCIe links is none of the NVLink that was found later. */
+static void a_limit_belongs_to_its_path(void **state)
+{
+	struct p2s_model m;
+	struct p2s_lib_pair_out pcie = {.src = 0,
+									.dst = 1,
+									.path = P2PSAFE_PATH_SYS,
+									.nccl_path = P2PSAFE_PATH_SYS,
+									.can_access = -1,
+									.native_atomics = -1,
+									.limit_bytes_per_s = 31000000000};
+	struct p2s_lib_pair_out nvlink = pcie;
+	struct p2s_lib_pair_out later = {.src = 0, .dst = 1, .can_access = 1, .native_atomics = -1};
+
+	(void)state;
+	nvlink.path = nvlink.nccl_path = P2PSAFE_PATH_NVL;
+	nvlink.limit_bytes_per_s = 0;
+	unit_model(&m, 2, 0);
+	assert_int_equal(p2s_fill_pair(&m, &pcie), 1);
+	assert_int_equal(p2s_fill_pair(&m, &later), 1);
+	assert_int_equal(m.pairs[0].limit_bytes_per_s, 31000000000);
+	assert_int_equal(p2s_fill_pair(&m, &nvlink), 1);
+	assert_int_equal(p2s_fill_pair(&m, &later), 1);
+	assert_int_equal(m.pairs[0].path, P2PSAFE_PATH_NVL);
+	assert_int_equal(m.pairs[0].limit_bytes_per_s, 0);
+	p2s_model_free(&m);
+}
+
 static void facts_must_be_in_range(void **state)
 {
 	struct p2s_model m;
@@ -254,6 +282,7 @@ static void facts_must_be_in_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(measured_rows), cmocka_unit_test(a_failed_leg_stays_one), cmocka_unit_test(the_rest_must_too),
+									   cmocka_unit_test(a_limit_belongs_to_its_path),
 									   cmocka_unit_test(facts_must_be_in_range)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,14 +77,15 @@ int32_t p2s_fill_pair(struct p2s_model *m, const struct p2s_lib_pair_out *in)
 		return 1; /* a pair outside the group: its path is of no use here */
 	if (in->path != P2PSAFE_PATH_UNKNOWN)
 		p->path = in->path;
+	/* That of another way is none of this one's. 0: nobody knows. */
+	if (in->path != P2PSAFE_PATH_UNKNOWN || in->limit_bytes_per_s != 0)
+		p->limit_bytes_per_s = in->limit_bytes_per_s;
 	if (in->nccl_path != P2PSAFE_PATH_UNKNOWN)
 		p->nccl_path = in->nccl_path;
 	if (in->can_access >= 0)
 		p->can_access = in->can_access != 0;
 	if (in->native_atomics >= 0)
 		p->native_atomics = in->native_atomics != 0;
-	if (in->limit_bytes_per_s != 0)
-		p->limit_bytes_per_s = in->limit_bytes_per_s;
 	return 1;
 }
 
