@@ -96,7 +96,7 @@ struct p2s_pair {
 	int32_t transport;
 	int32_t score; /* -1 not measured */
 	unsigned char permits[P2S_CONSUMERS]; /* verdict per consumer; set when the pair is judged */
-	int32_t lost; /* HANG, ERROR: what its legs passed counts no more (rules/lost.h). 0 it does; set when judged */
+	int32_t lost; /* HANG, ERROR, UNTESTED: what its legs passed counts no more (rules/lost.h). 0 it does; set when judged */
 	int32_t told; /* its verdict in a report that was read back; 0 none. A failure there stays one */
 	uint64_t limit_bytes_per_s; /* narrowest hop at its maximum, or NVLink's count and speed; 0 unknown */
 	uint64_t limit_loaded;      /* the same at the speed that links had while transfers ran; 0 unknown */

@@ -149,6 +149,15 @@ static void by_log(struct p2s_model *m)
 	}
 }
 
+/* The helper died: the log and the GPUs were not looked at once more, and why it died nobody knows. */
+static int32_t broke_off(const struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->finding_count; i++)
+		if (strcmp(m->findings[i].code, "HELPER_DIED") == 0)
+			return 1;
+	return 0;
+}
+
 void p2s_rules_lose(struct p2s_model *m)
 {
 	for (size_t i = 0; i < m->pair_count; i++)
@@ -159,6 +168,8 @@ void p2s_rules_lose(struct p2s_model *m)
 			lose_all(m, (int32_t)i, P2PSAFE_VERDICT_ERROR);
 	}
 	by_log(m);
+	for (size_t i = 0; i < m->pair_count && broke_off(m); i++)
+		lose(&m->pairs[i], P2PSAFE_VERDICT_UNTESTED);
 	for (size_t i = 0; i < m->pair_count; i++)
 		if (!took_part(&m->pairs[i]) && !p2s_rules_is_bad(m->pairs[i].told))
 			m->pairs[i].lost = 0;
