@@ -170,8 +170,7 @@ void p2s_run_wedged(struct p2s_run *run, const struct p2s_chan *chan, uint32_t a
 		p2s_workers_kill(run, chan->proc); /* the peer worker also serves healthy GPUs: it ends with the run */
 }
 
-/* CUresults after which the device, not only a context, is in doubt. */
-static int lost_device(int32_t e)
+int p2s_run_is_lost(int32_t e)
 {
 	static const int32_t codes[] = {46 /* DEVICE_UNAVAILABLE */, 100 /* NO_DEVICE */, 214 /* ECC_UNCORRECTABLE */,
 	                                220 /* NVLINK_UNCORRECTABLE */, 802 /* SYSTEM_NOT_READY */};
@@ -228,7 +227,7 @@ void p2s_run_own_failed(struct p2s_run *run, struct p2s_chan *chan, const struct
 	case P2S_RC_LATE:
 		return; /* the channel is dead and knows why */
 	default:
-		if (answer->rc == P2S_RC_ERROR && lost_device(answer->cuda_error))
+		if (answer->rc == P2S_RC_ERROR && p2s_run_is_lost(answer->cuda_error))
 			device_lost(run, chan, answer);
 		snprintf(why, sizeof why, "work on its own memory failed: %.40s: error %d", answer->where, (int)answer->cuda_error);
 		give_up(chan, why);
@@ -237,7 +236,7 @@ void p2s_run_own_failed(struct p2s_run *run, struct p2s_chan *chan, const struct
 
 void p2s_run_link_failed(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf, const struct p2s_op_answer *answer)
 {
-	if (lost_device(answer->cuda_error)) {
+	if (p2s_run_is_lost(answer->cuda_error)) {
 		device_lost(run, chan, answer);
 		return;
 	}
@@ -256,7 +255,7 @@ static void aftermath(const struct p2s_trial *t, struct p2s_chan *chan, const st
 		snprintf(what, sizeof what, "leg %s over %s", p2s_word_name(P2S_GROUP_LEG, t->out.leg),
 		         p2s_word_name(P2S_GROUP_MAPPING, t->out.mapping));
 		p2s_run_wedged(lane->run, chan, lane->a, lane->b, what);
-	} else if (answer->rc == P2S_RC_ERROR && lost_device(answer->cuda_error)) {
+	} else if (answer->rc == P2S_RC_ERROR && p2s_run_is_lost(answer->cuda_error)) {
 		device_lost(lane->run, chan, answer);
 	} else if (answer->rc == P2S_RC_ERROR) {
 		probe_context(lane->run, lane->acc, lane->loc_acc, t->out.leg);

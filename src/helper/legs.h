@@ -136,6 +136,8 @@ const struct p2s_role_result *p2s_duo_role(const struct p2s_op_answer *answer, i
 
 /* A GPU whose engine did not come back: nothing more runs on it, its worker is killed. */
 void p2s_run_wedged(struct p2s_run *run, const struct p2s_chan *chan, uint32_t a, uint32_t b, const char *what);
+/* CUresults after which the device, not only a context, is in doubt. */
+int p2s_run_is_lost(int32_t cuda_error);
 /* A GPU that failed at work on its own memory, without a peer: the channel is asked for nothing more; a lost device or an
  * engine that did not come back ends the GPU. */
 void p2s_run_own_failed(struct p2s_run *run, struct p2s_chan *chan, const struct p2s_op_answer *answer);

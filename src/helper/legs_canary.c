@@ -31,14 +31,14 @@ static int has_buffer(struct p2s_run *run, uint32_t gpu, uint32_t number)
 	       !atomic_load(&channel_of(run, gpu, number)->dead);
 }
 
-/* Waits for what was posted to a GPU about its own memory. After an error it is asked once more; a second one is its end, so
- * that it is blind in the sight of one pair only. Returns 1 if it was done. */
+/* Waits for what was posted to a GPU about its own memory. After an error it is asked once more; a second one is its end, and
+ * so is a lost device, so that it is blind in the sight of one pair only. Returns 1 if it was done. */
 static int take(struct p2s_run *run, uint32_t gpu, uint32_t number, struct p2s_op_request *req, struct p2s_op_answer *answer)
 {
 	struct p2s_chan *chan = channel_of(run, gpu, number);
 	int rc = p2s_chan_wait(run, chan, answer, NULL);
 
-	if (rc == P2S_RC_ERROR)
+	if (rc == P2S_RC_ERROR && !p2s_run_is_lost(answer->cuda_error))
 		rc = p2s_chan_call(run, chan, req, answer);
 	if (rc != P2S_RC_OK)
 		p2s_run_own_failed(run, chan, answer);

@@ -63,9 +63,13 @@ static void look(struct p2s_run *run, uint32_t g, int kind)
 {
 	struct p2s_chan *chan = &run->gpu[g].chan[kind];
 	int in_leg = told(run, chan, kind);
+	int32_t state;
 
 	p2s_chan_look(run, chan);
-	if (run->gpu[g].state == P2PSAFE_GPU_STATE_WEDGED) /* it takes its pairs along; its worker was killed */
+	pthread_mutex_lock(&run->table_lock);
+	state = run->gpu[g].state;
+	pthread_mutex_unlock(&run->table_lock);
+	if (state == P2PSAFE_GPU_STATE_WEDGED) /* it takes its pairs along; its worker was killed */
 		return;
 	if (atomic_load(&chan->end) != P2S_END_NONE && !(in_leg && kind == P2S_CHAN_PEER))
 		pairs_of(run, chan, kind, in_leg);

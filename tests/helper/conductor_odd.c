@@ -237,17 +237,18 @@ static void without_kernels_every_damage_is_named(void **state)
 #define LAUNCHES_AFTER 42
 
 /* GPU c: after so many launches the next `count` fail. */
-static void play_blind(uint32_t gpus, uint32_t before, uint32_t count, int duplicate)
+static void play_blind(uint32_t gpus, uint32_t before, uint32_t count, int duplicate, int error)
 {
 	static const char *const more[] = {"", "", "", ""};
 	char faults[500];
 
 	snprintf(faults, sizeof faults,
-	         "%s{\"src\": \"" TEST_C "\", \"op\": \"launch\", \"effect\": \"error\", \"after\": %u, \"count\": %u}",
+	         "%s{\"src\": \"" TEST_C "\", \"op\": \"launch\", \"effect\": \"error\", \"error\": %d, \"after\": %u, "
+	         "\"count\": %u}",
 	         duplicate ? "{\"src\": \"0000:10:00.0\", \"dst\": \"0000:20:00.0\", \"op\": \"sm_store\", \"effect\": "
 	                     "\"duplicate\", \"target\": \"" TEST_C "\", \"max_bytes\": 128, \"count\": 1}, "
 	                   : "",
-	         before, count);
+	         error, before, count);
 	play_odd(gpus, more, faults, P2PSAFE_LEVEL_QUICK, 0);
 }
 
@@ -258,7 +259,7 @@ static void a_look_that_fails_once_is_done_again(void **state)
 
 	(void)state;
 	for (uint32_t k = LAUNCHES_BEFORE; k < LAUNCHES_AFTER; k += 3) {
-		play_blind(3, k, 1, 1);
+		play_blind(3, k, 1, 1, 999);
 		if (p.gpus[2].state == P2PSAFE_GPU_STATE_READY) {
 			verdict_is(0, 1, P2PSAFE_LEG_SM_STORE, CUMEM, P2PSAFE_VERDICT_CORRUPT);
 			looked++;
@@ -266,6 +267,17 @@ static void a_look_that_fails_once_is_done_again(void **state)
 		play_free(&p);
 	}
 	assert_true(looked >= 3);
+}
+
+/* A device that was lost once is not asked again. */
+static void a_lost_gpu_is_out_at_once(void **state)
+{
+	(void)state;
+	play_blind(3, LAUNCHES_AFTER - 7, 1, 0, 214 /* ECC_UNCORRECTABLE */);
+	assert_int_equal(p.gpus[2].state, P2PSAFE_GPU_STATE_FAILED);
+	assert_non_null(strstr(p.gpus[2].error, "device lost, error 214"));
+	assert_int_not_equal(play_verdict(&p, 0, 1, P2PSAFE_LEG_SM_STORE, CUMEM), P2PSAFE_VERDICT_OK);
+	play_free(&p);
 }
 
 static uint32_t pairs_not_ok_without(uint32_t c)
@@ -288,7 +300,7 @@ static void a_gpu_that_cannot_look_spoils_one_contact(void **state)
 	for (uint32_t k = LAUNCHES_BEFORE; k < LAUNCHES_AFTER && spoiled < 2; k += 2) {
 		const struct p2s_lib_leg *leg;
 
-		play_blind(4, k, 1000000, 0);
+		play_blind(4, k, 1000000, 0, 999);
 		leg = play_leg(&p, 0, 1, P2PSAFE_LEG_SM_STORE, CUMEM);
 		assert_non_null(leg);
 		assert_int_not_equal(play_verdict(&p, 0, 2, P2PSAFE_LEG_SM_STORE, CUMEM), P2PSAFE_VERDICT_OK);
@@ -319,6 +331,7 @@ int main(void)
 		cmocka_unit_test(without_kernels_copies_are_proven_and_nothing_else),
 		cmocka_unit_test(without_kernels_every_damage_is_named),
 		cmocka_unit_test(a_look_that_fails_once_is_done_again),
+		cmocka_unit_test(a_lost_gpu_is_out_at_once),
 		cmocka_unit_test(a_gpu_that_cannot_look_spoils_one_contact),
 	};
 
