@@ -589,6 +589,57 @@ static void nobody_survives_the_library_or_the_conductor(void **state)
 	host_remove(&h);
 }
 
+/* Somebody else ends the worker of GPU 0 (the machine is short of memory, say) when this leg of its own was told. */
+static int32_t last_words;
+
+static int kill_worker_at_leg(struct play *player, uint16_t id, const union p2s_lib_any *any)
+{
+	if (id != p2s_id_lib_leg || any->leg.src != 0 || any->leg.leg != last_words || any->leg.mapping != P2PSAFE_MAPPING_IPC)
+		return 1;
+	for (size_t i = 0; i < player->worker_count; i++)
+		if (strcmp(player->workers[i].role, "gpu 0000:10:00.0") == 0 && !player->workers[i].gone)
+			kill(player->workers[i].pid, SIGKILL);
+	return 1;
+}
+
+/* Between two legs or in the middle of one: what its pairs passed until then is no permission, however few legs a consumer needs. */
+static void a_worker_that_is_killed_takes_back_what_passed(void **state)
+{
+	static const int32_t moments[] = {P2PSAFE_LEG_STALE, P2PSAFE_LEG_MP_PUSH, P2PSAFE_LEG_MP_PULL, P2PSAFE_LEG_TEARING_8};
+	struct made_host h;
+
+	(void)state;
+	host_make(&h, 3, "nvlink", "", "", "");
+	for (size_t k = 0; k < COUNT(moments); k++) {
+		last_words = moments[k];
+		host_play(&p, &h, 3);
+		p.on_message = kill_worker_at_leg;
+		assert_true(play_run(&p));
+		assert_int_equal(p.dones, 1);
+		for (uint32_t o = 1; o < 3; o++) {
+			for (int back = 0; back < 2; back++) {
+				int passed = 0;
+				int bad = 0;
+
+				for (size_t i = 0; i < p.leg_count; i++) {
+					const struct p2s_lib_leg *l = &p.legs[i];
+
+					if (l->src != (back ? o : 0) || l->dst != (back ? 0 : o))
+						continue;
+					passed |= l->leg == P2PSAFE_LEG_STALE && l->verdict == P2PSAFE_VERDICT_OK &&
+					          l->mapping != P2PSAFE_MAPPING_PEER;
+					bad |= l->verdict == P2PSAFE_VERDICT_ERROR || l->verdict == P2PSAFE_VERDICT_HANG;
+				}
+				if (passed && !bad)
+					play_dump(&p);
+				assert_true(bad || !passed);
+			}
+		}
+		play_free(&p);
+	}
+	host_remove(&h);
+}
+
 static void another_version_is_refused(void **state)
 {
 	struct made_host h;
@@ -666,6 +717,7 @@ int main(void)
 		cmocka_unit_test(nvlink_is_known_and_goes_first),
 		cmocka_unit_test(wrong_command_lines_are_told),
 		cmocka_unit_test(nobody_survives_the_library_or_the_conductor),
+		cmocka_unit_test(a_worker_that_is_killed_takes_back_what_passed),
 		cmocka_unit_test(another_version_is_refused),
 		cmocka_unit_test(garbage_ends_it),
 	};
