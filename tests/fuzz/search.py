@@ -5,9 +5,10 @@ usage: search.py --build BUILD [--seconds 60] [--jobs 1] [--targets NAME,...] [-
        search.py --build BUILD --pack DIR       a folder that runs on another Linux machine of the same architecture:
        DIR/search.py [--seconds 600] [--jobs 4] ...
 
-Each target runs as so many processes over one shared corpus. A process that ends early (a crash, a leak, an input that takes too long)
-leaves its input in OUT/crashes and is started anew. BUILD is a build folder of clang (libFuzzer). Exits 1 if anything was found.
---merge afterwards writes the fewest inputs that reach as much as all that were found to OUT/merged.
+Each target runs as so many processes over one shared corpus, at first its folders below corpus/ and found/. A process that ends early
+(a crash, a leak, an input that takes too long) leaves its input in OUT/crashes and is started anew. BUILD is a build folder of clang
+(libFuzzer). Exits 1 if anything was found.
+--merge afterwards writes the fewest inputs that reach, with corpus/, as much as all that were found, to OUT/merged: the next found/.
 """
 
 import argparse
@@ -36,10 +37,14 @@ class Place:
     def __init__(self, build):
         self.bin = (Path(build) if build else HERE) / "bin"
         self.corpus = HERE / "corpus"
+        self.found = HERE / "found"
 
     def names(self):
         found = (re.fullmatch(r"fuzz_(\w+)_search", p.name) for p in self.bin.iterdir())
         return sorted(m.group(1) for m in found if m)
+
+    def folders(self, name):
+        return [str(d / name) for d in (self.corpus, self.found) if (d / name).is_dir()]
 
     def command(self, name):
         program = [str(self.bin / ("fuzz_%s_search" % name))]
@@ -55,7 +60,7 @@ def environment(leaks=True):
 
 def leaks_can_be_seen(place, name):
     """LeakSanitizer stops its own process to look at it, which some containers forbid."""
-    done = subprocess.run([*place.command(name), "-runs=1", str(place.corpus / name)], env=environment(), capture_output=True, text=True,
+    done = subprocess.run([*place.command(name), "-runs=1", *place.folders(name)], env=environment(), capture_output=True, text=True,
                           errors="replace", check=False)
     if done.returncode != 0 and "LeakSanitizer has encountered a fatal error" not in done.stderr:
         sys.exit("%s does not run here:\n%s" % (name, done.stderr[-2000:]))
@@ -86,7 +91,7 @@ class Worker:
         crashes = self.arguments.out / "crashes" / (self.name + "-")
         command = [*self.place.command(self.name), "-max_total_time=%d" % left, "-max_len=16384", "-timeout=20", "-rss_limit_mb=3000",
                    "-print_final_stats=1", "-seed=%d" % (self.number * RESTARTS + attempt + self.arguments.seed),
-                   "-artifact_prefix=%s" % crashes, str(found), str(self.place.corpus / self.name)]
+                   "-artifact_prefix=%s" % crashes, str(found), *self.place.folders(self.name)]
         with open(log, "wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=self.env, cwd=str(self.arguments.out))
             _, status, usage = os.wait4(process.pid, 0)
@@ -119,9 +124,12 @@ def search(place, names, arguments):
 def merge(place, names, arguments):
     def one(name):
         to = arguments.out / "merged" / name
-        to.mkdir(parents=True, exist_ok=True)
-        subprocess.run([*place.command(name), "-merge=1", "-max_len=16384", str(to), str(place.corpus / name),
+        seeds = [p.name for p in (place.corpus / name).iterdir()]
+        shutil.copytree(place.corpus / name, to)  # what it reaches counts as reached
+        subprocess.run([*place.command(name), "-set_cover_merge=1", "-use_counters=0", "-max_len=16384", str(to), *place.folders(name),
                         str(arguments.out / "found" / name)], env=environment(False), capture_output=True, check=False)
+        for seed in seeds:
+            (to / seed).unlink()
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(one, names))
@@ -160,7 +168,9 @@ def pack(place, names, to):
         program = place.bin / ("fuzz_%s_search" % name)
         needed |= libraries(program)
         subprocess.run(["strip", "-o", str(to / "bin" / program.name), str(program)], check=True)
-        shutil.copytree(place.corpus / name, to / "corpus" / name)
+        for folder in (place.corpus, place.found):
+            if (folder / name).is_dir():
+                shutil.copytree(folder / name, to / folder.name / name)
     for library in needed:
         shutil.copy(library, to / "lib" / library.name)
     shutil.copy(__file__, to / "search.py")
