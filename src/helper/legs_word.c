@@ -83,8 +83,22 @@ static void tear_count(struct p2s_both *x, int i, uint32_t words, uint64_t off, 
 	p2s_trial_cover(&x->trial[i], off, ((uint64_t)words + 1) * 8);
 }
 
-/* Few words often. Returns directions whose reader proved nothing. */
-static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last)
+/* Damage that no later look took back stays damage, also where that look could not be had or said nothing. */
+static void keep_damage(struct p2s_both *x, const struct p2s_judgement seen[2])
+{
+	for (int i = 0; i < 2; i++) {
+		struct p2s_trial *t = &x->trial[i];
+
+		if (seen[i].verdict != P2PSAFE_VERDICT_CORRUPT)
+			continue;
+		if (t->out.verdict == P2PSAFE_VERDICT_UNTESTED)
+			t->over = 0;
+		p2s_trial_judged(t, &seen[i]);
+	}
+}
+
+/* Few words often. Returns directions whose reader proved nothing; seen: CORRUPT looks that are not taken back yet. */
+static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last, struct p2s_judgement seen[2])
 {
 	/* Loads look at another place than stores: somewhere inside. */
 	uint64_t off = pull ? x->lane[0].bytes / 2 / TEAR_ALIGN * TEAR_ALIGN : 0;
@@ -102,6 +116,8 @@ static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last
 			continue;
 		again = tear_judge(x, i, pull, TEAR_WORDS, off, seed, &j, &looks);
 		tear_count(x, i, TEAR_WORDS, off, iters, looks);
+		if (j.verdict == P2PSAFE_VERDICT_CORRUPT || j.verdict == P2PSAFE_VERDICT_OK)
+			seen[i] = j;
 		if (again && !last)
 			powerless |= 1u << i;
 		else
@@ -119,7 +135,7 @@ void p2s_tear_wide(struct p2s_both *x, int pull, uint32_t iters)
 
 	for (int attempt = 0; attempt < ATTEMPTS && more != 0; attempt++) {
 		if (p2s_both_going(x) == 0 || !tear_run(x, pull, TEAR_WIDE, off, iters, seed))
-			return;
+			break;
 		more = 0;
 		for (int i = 0; i < 2; i++) {
 			struct p2s_judgement j;
@@ -140,19 +156,20 @@ void p2s_tear_wide(struct p2s_both *x, int pull, uint32_t iters)
 				more |= 1u << i;
 		}
 	}
-	for (int i = 0; i < 2; i++)
-		if (seen[i].verdict == P2PSAFE_VERDICT_CORRUPT)
-			p2s_trial_judged(&x->trial[i], &seen[i]);
+	keep_damage(x, seen);
 }
 
 void p2s_tear_form(struct p2s_both *x, int pull, uint32_t iters)
 {
-	for (int attempt = 0; attempt < ATTEMPTS && p2s_both_going(x) != 0; attempt++, iters *= 2) {
+	struct p2s_judgement seen[2] = {{0}};
+	unsigned more = 3;
+
+	for (int attempt = 0; attempt < ATTEMPTS && more != 0 && p2s_both_going(x) != 0; attempt++, iters *= 2) {
 		int last = attempt == ATTEMPTS - 1 || !p2s_run_may_start(x->lane[0].run);
 
-		if (tear_once(x, pull, iters, last) == 0)
-			return;
+		more = tear_once(x, pull, iters, last, seen);
 	}
+	keep_damage(x, seen);
 }
 
 void p2s_tear_line(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs)
