@@ -78,12 +78,14 @@ int p2s_channel_ok(struct p2s_channel *c, struct p2s_op_answer *a, p2s_curesult 
 {
 	if (r == P2S_CU_SUCCESS)
 		return 1;
-	a->rc = P2S_RC_ERROR;
-	a->cuda_error = r;
-	set_where(a->where, sizeof a->where, where);
+	if (a->rc != P2S_RC_ERROR) { /* the first error is the cause, the next may follow from it */
+		a->rc = P2S_RC_ERROR;
+		a->cuda_error = r;
+		set_where(a->where, sizeof a->where, where);
+	}
 	if (ends_context(r) && c->sticky == 0) {
 		c->sticky = r;
-		snprintf(c->sticky_where, sizeof c->sticky_where, "%s", a->where);
+		set_where(c->sticky_where, sizeof c->sticky_where, where);
 	}
 	return 0;
 }

@@ -247,7 +247,9 @@ static int free_buffer(struct p2s_channel *c, struct p2s_op_answer *a, const str
 		return P2S_CU(c, a, cuIpcCloseMemHandle, b->ptr);
 	case P2S_BUFFER_CUMEM:
 	case P2S_BUFFER_IMPORT_CUMEM:
-		ok = P2S_CU(c, a, cuMemUnmap, b->ptr, b->bytes) && P2S_CU(c, a, cuMemAddressFree, b->ptr, b->bytes);
+		/* each is tried whatever the one before says: an error can be of earlier work, and the call done all the same */
+		ok = P2S_CU(c, a, cuMemUnmap, b->ptr, b->bytes);
+		ok = P2S_CU(c, a, cuMemAddressFree, b->ptr, b->bytes) && ok;
 		return P2S_CU(c, a, cuMemRelease, b->handle) && ok;
 	default:
 		ok = P2S_CU(c, a, cuMemHostUnregister, b->host);
