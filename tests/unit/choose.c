@@ -81,6 +81,10 @@ static void islands(void **state)
 	expect_island(&m, 0, one_two, 2);
 	expect_island(&m, 1, zero, 1);
 	expect_island(&m, 2, three, 1);
+	/* whatever the pairs say of a run that tested nothing, they do not hold together */
+	m.nothing_tested = 1;
+	p2s_choose(&m);
+	assert_int_equal(m.island_count, 4);
 	p2s_model_free(&m);
 }
 

@@ -115,7 +115,7 @@ static void a_missing_member_is_not_unreadable(void **state)
 	static const char *const names[] = {
 		"kernel", "boot_id", "cmdline", "firmware", "module", "driver_version", "driver_flavour", "driver_parameters",
 		"virtualization", "cuda_library", "suite", "bdf", "id", "bars", "domain_type", "uuid", "tested", "record", "level",
-		"key", "gpus", "verdicts", "pair", "nccl_p2p", "staged", "paths"};
+		"key", "gpus", "verdicts", "pair", "nccl_p2p", "staged", "paths", "nothing_tested", "fabric", "torn_lines", "nccl_level"};
 	struct p2s_model m;
 	struct p2s_host h;
 	struct p2s_record r;

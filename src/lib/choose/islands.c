@@ -81,7 +81,7 @@ int32_t p2s_choose_islands(struct p2s_model *m)
 	for (size_t i = 0; i < m->gpu_count; i++)
 		if (m->gpus[i].in_group)
 			group |= UINT64_C(1) << i;
-	for (size_t i = 0; i < m->pair_count; i++) {
+	for (size_t i = 0; i < m->pair_count && !m->nothing_tested; i++) {
 		const struct p2s_pair *p = &m->pairs[i];
 		const struct p2s_pair *back = p2s_model_pair_const(m, p->dst, p->src);
 

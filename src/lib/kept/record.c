@@ -423,11 +423,11 @@ static int32_t read_top(struct p2s_record *r, const json_t *top)
 		return 0;
 	r->level = p2s_word_value(P2S_GROUP_LEVEL, json_string_value(json_object_get(top, "level")));
 	r->simulated = !json_is_false(json_object_get(top, "simulated"));
-	r->nothing_tested = !json_is_false(json_object_get(top, "nothing_tested"));
+	r->nothing_tested = json_is_true(json_object_get(top, "nothing_tested"));
 	r->deadline_hit = json_is_true(json_object_get(top, "deadline_hit"));
 	r->measured = json_is_true(json_object_get(top, "measured"));
 	/* the absence of these would say that nothing has to be taken away */
-	if (!json_is_boolean(json_object_get(top, "fabric")) || !json_is_boolean(json_object_get(top, "torn_lines")) ||
+	if (!json_is_boolean(json_object_get(top, "nothing_tested")) || !json_is_boolean(json_object_get(top, "fabric")) || !json_is_boolean(json_object_get(top, "torn_lines")) ||
 		!json_is_string(json_object_get(top, "nccl_level")))
 		return 0;
 	r->fabric = json_is_true(json_object_get(top, "fabric"));
