@@ -9,13 +9,18 @@ target_include_directories(conductor_pure PRIVATE ${conductor_includes})
 target_link_libraries(conductor_pure PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
 add_test(NAME conductor_pure COMMAND conductor_pure)
 
-# What streams a large buffer, over arrays instead of GPUs.
-add_executable(conductor_stream conductor_stream.c $<TARGET_OBJECTS:p2psafe_core>
-  ${PROJECT_SOURCE_DIR}/src/helper/judge.c ${PROJECT_SOURCE_DIR}/src/helper/judge_say.c ${PROJECT_SOURCE_DIR}/src/helper/legs.c
-  ${PROJECT_SOURCE_DIR}/src/helper/legs_look.c ${PROJECT_SOURCE_DIR}/src/helper/legs_stream.c)
-target_include_directories(conductor_stream PRIVATE ${conductor_includes})
-target_link_libraries(conductor_stream PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
-add_test(NAME conductor_stream COMMAND conductor_stream)
+# Parts of the conductor in the test's own process: what streams a large buffer, over arrays instead of GPUs; what looks for torn
+# words, over kernels whose results are played.
+function(conductor_part name)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/src/helper/)
+  add_executable(${name} ${name}.c $<TARGET_OBJECTS:p2psafe_core> ${ARGN})
+  target_include_directories(${name} PRIVATE ${conductor_includes})
+  target_link_libraries(${name} PRIVATE p2psafe_warnings PkgConfig::CMOCKA)
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()
+
+conductor_part(conductor_stream judge.c judge_say.c legs.c legs_look.c legs_stream.c)
+conductor_part(conductor_tear judge.c judge_say.c legs.c legs_both.c legs_look.c legs_word.c)
 
 # conductor_test(NAME SECONDS [PROPERTY VALUE...])
 function(conductor_test name seconds)

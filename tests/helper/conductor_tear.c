@@ -1,0 +1,248 @@
+/* Looks for torn words whose kernels are played: what one look saw is taken back by a look that sees more, and by nothing else. No
+ * process, no clock. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "helper/legs_both.h"
+
+#define MOST_LOOKS 8 /* three of them at most are looked at */
+
+/* What a look of the direction 0>1 comes to; the other way sees everything and is right. */
+enum look {
+	SEES,  /* both patterns, nothing torn */
+	BLIND, /* one pattern only */
+	LATE,  /* no end mark, as its writer got its GPU late */
+	LOST,  /* no end mark, of a writer that was there in time */
+	TORN,  /* halves of two words */
+	AWAY   /* the kernels do not get their GPUs together */
+};
+
+static struct {
+	struct p2s_run run;
+	struct p2s_device gpu[2];
+	struct p2s_way way[4];
+	const enum look *looks;
+	int pull;
+	uint32_t begun;    /* looks */
+	int mark_is_away;  /* the owner does not find the end mark afterwards */
+	uint32_t asked[2]; /* what each GPU has to do; 0 nothing */
+	struct p2s_lib_leg leg[2];
+} w;
+
+const int32_t p2s_mapping_word[P2S_M_COUNT] = {P2PSAFE_MAPPING_CUMEM, P2PSAFE_MAPPING_IPC, P2PSAFE_MAPPING_PEER};
+
+void p2s_klog_drain(struct p2s_run *run)
+{
+	(void)run;
+}
+
+void p2s_link_fact(struct p2s_run *run, const char *code, int32_t severity, int32_t src, int32_t dst, const char *source,
+                   const char *text)
+{
+	(void)run, (void)code, (void)severity, (void)src, (void)dst, (void)source;
+	fail_msg("%s", text);
+}
+
+void p2s_link_gpu(struct p2s_run *run, uint32_t gpu)
+{
+	(void)run;
+	fail_msg("GPU %u is told of", gpu);
+}
+
+void p2s_link_leg(struct p2s_run *run, const struct p2s_lib_leg *leg)
+{
+	(void)run;
+	w.leg[leg->src] = *leg;
+}
+
+void p2s_workers_kill(struct p2s_run *run, struct p2s_proc *proc)
+{
+	(void)run, (void)proc;
+	fail_msg("a worker is killed");
+}
+
+void p2s_chan_follow(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req)
+{
+	(void)run, (void)chan, (void)req;
+	fail_msg("nothing follows here");
+}
+
+void p2s_chan_arm(struct p2s_chan *chan)
+{
+	w.begun += chan->gpu == 0;
+	assert_true(w.begun <= MOST_LOOKS);
+}
+
+void p2s_chan_post(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req, int fd)
+{
+	(void)run;
+	assert_true(fd == -1 && w.asked[chan->gpu] == 0 && (req->op == P2S_OP_TEAR || req->op == P2S_OP_FILL));
+	w.asked[chan->gpu] = req->op;
+}
+
+int p2s_chan_ready(struct p2s_run *run, struct p2s_chan *chan, unsigned mask, uint64_t until_ns)
+{
+	(void)run, (void)chan, (void)mask, (void)until_ns;
+	return w.looks[w.begun - 1] != AWAY;
+}
+
+void p2s_chan_go(struct p2s_chan *chan)
+{
+	(void)chan;
+}
+
+void p2s_chan_abort(struct p2s_chan *chan)
+{
+	(void)chan;
+}
+
+/* role[0]: what this GPU wrote for one direction, role[1]: what it read of the other. */
+int p2s_chan_wait(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_answer *answer, int *fd)
+{
+	const uint32_t asked = w.asked[chan->gpu];
+	const enum look look = w.looks[asked == P2S_OP_TEAR ? w.begun - 1 : 0];
+	const uint32_t writes = w.pull ? 1 : 0; /* in the direction 0>1 */
+	struct p2s_role_result role[2] = {
+		{.status = P2S_ROLE_DONE, .rounds_done = 100, .elapsed_ns = 1000},
+		{.status = P2S_ROLE_DONE, .rounds_done = 100, .elapsed_ns = 1000, .seen_a = 50, .seen_b = 50}};
+
+	(void)run;
+	assert_null(fd);
+	assert_int_not_equal(asked, 0);
+	w.asked[chan->gpu] = 0;
+	memset(answer, 0, sizeof *answer);
+	if (asked == P2S_OP_FILL)
+		return P2S_RC_OK;
+	if (chan->gpu == writes && look == LATE)
+		role[0].elapsed_ns = 900;
+	if (chan->gpu == writes && look == LOST)
+		role[0].elapsed_ns = 100;
+	if (chan->gpu != writes && (look == LATE || look == LOST))
+		role[1].status = P2S_ROLE_TIMEOUT;
+	if (chan->gpu != writes && look == BLIND)
+		role[1].seen_b = 0;
+	if (chan->gpu != writes && look == TORN) {
+		role[1].bad_words = role[1].samples = 1;
+		role[1].sample[0].found = UINT64_C(0x1234);
+	}
+	answer->rc = P2S_RC_OK;
+	answer->roles_len = sizeof role;
+	memcpy(answer->roles, role, sizeof role);
+	return P2S_RC_OK;
+}
+
+int p2s_chan_call(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req, struct p2s_op_answer *answer)
+{
+	(void)run, (void)chan;
+	memset(answer, 0, sizeof *answer);
+	assert_true(req->op == P2S_OP_FILL || req->op == P2S_OP_CHECK);
+	answer->bad_words = req->op == P2S_OP_CHECK && w.mark_is_away;
+	return P2S_RC_OK;
+}
+
+static void machine(void)
+{
+	memset(&w, 0, sizeof w);
+	w.run.n = 2;
+	w.run.gpu = w.gpu;
+	w.run.way = w.way;
+	w.run.stop_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < 2; i++) {
+		w.gpu[i].bytes[P2S_B_CUMEM] = 8 * P2S_MIB;
+		w.gpu[i].info[P2S_CHAN_GPU].module = 1;
+		w.gpu[i].chan[P2S_CHAN_GPU].gpu = i;
+	}
+	w.way[1].map[P2S_M_CUMEM] = w.way[2].map[P2S_M_CUMEM] = P2S_MAP_READY;
+}
+
+/* Few words, or many. Sees and says what becomes of 0>1; 1>0 must be right unless nothing ran. */
+static int32_t tear(const enum look *looks, int wide, int pull, int mark_is_away)
+{
+	struct p2s_both x;
+
+	machine();
+	w.looks = looks;
+	w.pull = pull;
+	w.mark_is_away = mark_is_away;
+	assert_true(p2s_tear_begin(&w.run, 0, 1, P2S_M_CUMEM, 3, &x));
+	if (wide)
+		p2s_tear_wide(&x, pull, 100);
+	else
+		p2s_tear_form(&x, pull, 100);
+	p2s_both_end(&x);
+	if (looks[w.begun - 1] != AWAY)
+		assert_int_equal(w.leg[1].verdict, P2PSAFE_VERDICT_OK);
+	return w.leg[0].verdict;
+}
+
+#define OK P2PSAFE_VERDICT_OK
+#define CORRUPT P2PSAFE_VERDICT_CORRUPT
+#define UNTESTED P2PSAFE_VERDICT_UNTESTED
+
+static const struct {
+	enum look looks[MOST_LOOKS];
+	uint32_t few, many;      /* looks that are had, of few and of many words */
+	int32_t of_few, of_many; /* verdicts */
+} rows[] = {
+	{{SEES}, 1, 1, OK, OK},
+	{{BLIND, SEES}, 2, 1, OK, OK}, /* many words only add to what few words proved */
+	{{BLIND, BLIND, BLIND}, 3, 1, UNTESTED, OK},
+	{{LATE, SEES}, 2, 2, OK, OK},
+	{{LATE, BLIND, SEES}, 3, 3, OK, OK},
+	{{LATE, BLIND, BLIND}, 3, 3, CORRUPT, CORRUPT},
+	{{LATE, LATE, LATE}, 3, 3, CORRUPT, CORRUPT},
+	{{LATE, AWAY}, 2, 2, CORRUPT, CORRUPT},
+	{{LATE, BLIND, AWAY}, 3, 3, CORRUPT, CORRUPT},
+	{{BLIND, LATE, AWAY}, 3, 1, CORRUPT, OK},
+	{{BLIND, AWAY}, 2, 1, UNTESTED, OK},
+	{{AWAY}, 1, 1, UNTESTED, UNTESTED},
+	{{LOST}, 1, 1, CORRUPT, CORRUPT},
+	{{TORN}, 1, 1, CORRUPT, CORRUPT},
+	{{BLIND, TORN}, 2, 1, CORRUPT, OK},
+	{{LATE, TORN}, 2, 2, CORRUPT, CORRUPT},
+};
+
+static void only_a_look_that_sees_takes_damage_back(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		for (int k = 0; k < 4; k++) {
+			const int wide = k / 2;
+			const int32_t verdict = tear(rows[i].looks, wide, k % 2, 0);
+
+			if (verdict != (wide ? rows[i].of_many : rows[i].of_few) || w.begun != (wide ? rows[i].many : rows[i].few))
+				fail_msg("row %zu, %s, %s: verdict %d after %u looks", i, wide ? "many words" : "few words",
+				         k % 2 ? "loads" : "stores", verdict, w.begun);
+		}
+	}
+}
+
+/* However late its writer was: a mark that its owner does not find after all is over was stored and is not there. */
+static void a_mark_that_the_owner_misses_is_lost(void **state)
+{
+	static const enum look late[MOST_LOOKS] = {LATE, SEES};
+
+	(void)state;
+	for (int wide = 0; wide < 2; wide++) {
+		assert_int_equal(tear(late, wide, 0, 1), CORRUPT);
+		assert_int_equal(w.begun, 1);
+		/* the owner stored it itself: what a load does not see is no less there */
+		assert_int_equal(tear(late, wide, 1, 1), OK);
+		assert_int_equal(w.begun, 2);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_a_look_that_sees_takes_damage_back),
+		cmocka_unit_test(a_mark_that_the_owner_misses_is_lost),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
