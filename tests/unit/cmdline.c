@@ -37,6 +37,14 @@ static void the_words(void **state)
 		{"pci=config_acs=0x1d@40:03.1,xx11x@60:03.1", 0, 0, 0, 0, 0, 1, 1},
 		{"pci=config_acs=000000@pci:1022:1483", 0, 0, 0, 0, 0, 1, 0},
 		{"pci=disable_acs_redir=40:03.1,realloc", 0, 0, 0, 0, 0, 1, 0}, /* another sub-option is no lost address */
+		/* nor is the device of another sub-option, or of another word */
+		{"pci=disable_acs_redir=0000:40:01.1,resource_alignment=20@0000:03:00.0", 0, 0, 0, 0, 0, 1, 0},
+		{"pci=disable_acs_redir=0000:40:01.1,resource_alignment=0000:03:00.0,20@0000:04:00.0", 0, 0, 0, 0, 0, 1, 0},
+		{"pci=disable_acs_redir=0000:40:01.1 pci=60:03.1", 0, 0, 0, 0, 0, 1, 0},
+		{"pci=config_acs=xx11x@40:03.1 pci=realloc,0x1d@60:03.1", 0, 0, 0, 0, 0, 1, 0},
+		{"pci=resource_alignment=20@03:00.0,config_acs=xx11x@40:03.1,X1@60:03.1", 0, 0, 0, 0, 0, 1, 1},
+		{"pci=disable_acs_redir=40:03.1,@60:03.1", 0, 0, 0, 0, 0, 1, 0}, /* no mask */
+		{"pci=disable_acs_redir=40:03.1,realloc,60:03.1", 0, 0, 0, 0, 0, 1, 1},
 		{"\"pci=disable_acs_redir=40:03.1; 60:03.1\" quiet", 0, 0, 0, 0, 0, 1, 0},
 		{"pci=\"disable_acs_redir=40:03.1;60:03.1\" iommu=pt", 1, 0, 0, 0, 0, 1, 0},
 		{"quiet -- iommu=pt pci=noacs", 0, 0, 0, 0, 0, 0, 0}, /* for init */

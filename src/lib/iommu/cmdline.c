@@ -23,6 +23,7 @@ struct scan {
 	int amd_off;
 	int intel_off;
 	int intel_on;
+	int acs_list; /* in this pci= word: the last list of devices was an ACS one */
 };
 
 /* One word of a list: calls take(s, word) for each part of value that sep separates. */
@@ -99,26 +100,35 @@ static int is_device(const char *text)
 	return p2s_bdf_parse(full, &bdf) || (sscanf(text, "%x:%x.", &a, &b) == 2 && strchr(text, '.') != NULL);
 }
 
-/* True for "0x1d@bb:dd.f" and "xx11x@bb:dd.f" as well. */
+/* True for "0x1d@bb:dd.f" and "xx11x@bb:dd.f" as well. Before '@' stands a mask: digits, also as people write them in hex, and x
+ * for "as it is". The name of another sub-option is none. */
 static int is_list_rest(const char *part)
 {
-	const char *at = strchr(part, '@');
+	size_t mask = strspn(part, "0123456789abcdefABCDEFxX");
 
-	return is_device(part) || (at != NULL && is_device(at + 1));
+	return is_device(part) || (mask > 0 && part[mask] == '@' && is_device(part + mask + 1));
 }
 
 static void take_pci(struct scan *s, const char *part, int first)
 {
-	static const char *const lists[] = {"disable_acs_redir=", "config_acs="};
+	static const struct {
+		const char *name;
+		int acs;
+	} lists[] = {{"disable_acs_redir=", 1}, {"config_acs=", 1}, {"resource_alignment=", 0}}; /* sub-options with devices in them */
 
-	(void)first;
+	if (first)
+		s->acs_list = 0;
 	if (strcmp(part, "noacs") == 0)
 		s->h->cmd_noacs = P2S_YES;
-	if (s->h->cmd_acs_option == P2S_YES && is_list_rest(part))
+	if (s->acs_list && is_list_rest(part))
 		s->h->cmd_acs_list_comma = P2S_YES;
-	for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-		if (strncmp(part, lists[i], strlen(lists[i])) == 0)
+	for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+		if (strncmp(part, lists[i].name, strlen(lists[i].name)) != 0)
+			continue;
+		s->acs_list = lists[i].acs;
+		if (lists[i].acs)
 			s->h->cmd_acs_option = P2S_YES;
+	}
 }
 
 static void remember(struct p2s_host_facts *h, const char *name, const char *value)
