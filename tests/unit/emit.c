@@ -254,23 +254,31 @@ static void nothing_breaks_out(void **state)
 	}
 }
 
-/* Near pairs good, far ones not: a level where NCCL sees what we see, and never a farther one than NCCL takes by itself. */
+/* Near pairs good, far ones not. */
+static void near_pairs_only(struct p2s_model *m)
+{
+	unit_model(m, 4, P2PSAFE_VERDICT_OK);
+	m->own_topology = 1;
+	snprintf(m->virtualization, sizeof m->virtualization, "none");
+	for (int32_t i = 0; i < 4; i++)
+		m->gpus[i].facts.nvlinks_active = 0;
+	for (size_t i = 0; i < m->pair_count; i++) {
+		struct p2s_pair *p = &m->pairs[i];
+		int32_t near = p->src / 2 == p->dst / 2;
+
+		p->path = p->nccl_path = near ? P2PSAFE_PATH_PIX : P2PSAFE_PATH_PHB;
+		if (!near)
+			unit_leg(m, p->src, p->dst, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_IPC)->verdict = P2PSAFE_VERDICT_CORRUPT;
+	}
+}
+
+/* A level where NCCL sees what we see, and never a farther one than NCCL takes by itself. */
 static void a_level_where_it_says_the_same(void **state)
 {
 	struct p2s_model m;
 
 	(void)state;
-	unit_model(&m, 4, P2PSAFE_VERDICT_OK);
-	snprintf(m.virtualization, sizeof m.virtualization, "none");
-	for (int32_t i = 0; i < 4; i++)
-		m.gpus[i].facts.nvlinks_active = 0;
-	for (size_t i = 0; i < m.pair_count; i++) {
-		int32_t near = m.pairs[i].src / 2 == m.pairs[i].dst / 2;
-
-		m.pairs[i].path = m.pairs[i].nccl_path = near ? P2PSAFE_PATH_PIX : P2PSAFE_PATH_PHB;
-		if (!near)
-			unit_leg(&m, m.pairs[i].src, m.pairs[i].dst, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_IPC)->verdict = P2PSAFE_VERDICT_CORRUPT;
-	}
+	near_pairs_only(&m);
 	for (int step = 0; step < 8; step++) {
 		static const struct {
 			int32_t own, level;
@@ -305,6 +313,38 @@ static void a_level_where_it_says_the_same(void **state)
 		}
 	}
 	p2s_model_free(&m);
+}
+
+/* Below Broadcom's switches, or ones that nobody could read, pairs are nearer to NCCL than to us: only NVLink is the same to both. */
+static void no_level_below_switches_that_nccl_folds(void **state)
+{
+	static const struct {
+		uint32_t vendor;
+		int32_t level;
+	} rows[] = {{0x1022, P2PSAFE_PATH_PXB}, {0x10b5, P2PSAFE_PATH_PXB}, {0x1000, 0}, {0xffff, 0}};
+	struct p2s_model m;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		for (int nvlink = 0; nvlink < 2; nvlink++) {
+			struct p2s_gpu_facts *f;
+
+			near_pairs_only(&m);
+			f = &m.gpus[2].facts;
+			f->hop_count = 3;
+			f->hops[0].vendor = 0x1022;
+			f->hops[1].vendor = rows[i].vendor;
+			f->hops[2].vendor = 0x10de;
+			for (size_t k = 0; nvlink && k < m.pair_count; k++)
+				if (m.pairs[k].nccl_path == P2PSAFE_PATH_PIX)
+					m.pairs[k].path = m.pairs[k].nccl_path = P2PSAFE_PATH_NVL;
+			p2s_rules_judge(&m, NULL);
+			p2s_choose(&m);
+			assert_int_equal(m.nccl_level, rows[i].level == 0 && nvlink ? P2PSAFE_PATH_NVL : rows[i].level);
+			assert_int_equal(p2s_choose_bad_is_far(&m), rows[i].level != 0);
+			p2s_model_free(&m);
+		}
+	}
 }
 
 /* Promotion: wanted, all proven, all measured faster; otherwise nothing. */
@@ -609,6 +649,7 @@ int main(void)
 									   cmocka_unit_test(quoting),
 									   cmocka_unit_test(nothing_breaks_out),
 									   cmocka_unit_test(a_level_where_it_says_the_same),
+									   cmocka_unit_test(no_level_below_switches_that_nccl_folds),
 									   cmocka_unit_test(permission_only_for_what_is_faster),
 									   cmocka_unit_test(there_and_back), cmocka_unit_test(kept_form), cmocka_unit_test(the_same_gpu_twice),
 									   cmocka_unit_test(hostile_lines),
