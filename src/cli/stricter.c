@@ -5,8 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-/* NCCL's path types, nearest first, and the old numeric form. */
-static const char *const levels[] = {"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"};
+/* NCCL's path types, nearest first, and the old numeric form. Only those that every NCCL knows: it ignores the others, as words in
+ * small letters (strcmp() in paths.cc, ncclGetLevel), and goes by its own default. C2C came with 2.26, P2C with 2.28. */
+static const char *const levels[] = {"LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS"};
 static const char *const numbered[] = {"LOC", "PIX", "PXB", "PHB", "SYS"};
 
 static int level_of(const char *text)
@@ -14,7 +15,7 @@ static int level_of(const char *text)
 	if (text[0] >= '0' && text[0] <= '9')
 		text = numbered[text[1] != '\0' || text[0] > '4' ? 4 : text[0] - '0'];
 	for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
-		if (strcasecmp(text, levels[i]) == 0)
+		if (strcmp(text, levels[i]) == 0)
 			return (int)i;
 	}
 	return -1; /* NCCL ignores it */

@@ -31,13 +31,13 @@ static const char *const levels[] = {"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "
 /* The old numeric form: 0 to 4 and more. */
 static const char *const numbered[] = {"LOC", "PIX", "PXB", "PHB", "SYS"};
 
-/* Place of a level in the list, -1 for what NCCL would not understand. */
+/* Place of a level in the list, -1 for what NCCL would not understand: it compares with strcmp() (paths.cc, ncclGetLevel). */
 static int32_t level_of(const char *text)
 {
 	if (text[0] >= '0' && text[0] <= '9')
 		text = numbered[text[1] != '\0' || text[0] > '4' ? 4 : text[0] - '0'];
 	for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
-		if (strcasecmp(text, levels[i]) == 0)
+		if (strcmp(text, levels[i]) == 0)
 			return (int32_t)i;
 	return -1;
 }

@@ -294,7 +294,8 @@ class Settings(Program):
     def test_what_the_user_took_away_stays(self):
         host = HOSTS / "x-far-pairs"
         self.assertEqual(self.run_program("--host", host, "test", "--keep-going", "--level", "quick", "--no-measure")[0], 1)
-        for user, left in (("LOC", "LOC"), ("NVL", "NVL"), ("1", "1"), ("PHB", "PXB"), ("9", "PXB"), ("x", "PXB"), ("", "PXB")):
+        for user, left in (("LOC", "LOC"), ("NVL", "NVL"), ("1", "1"), ("PHB", "PXB"), ("9", "PXB"), ("nvl", "PXB"), ("C2C", "PXB"),
+                           ("", "PXB")):
             _, out, _ = self.run_program("--host", host, "run", "--level", "quick", "env", NCCL_P2P_LEVEL=user)
             self.assertIn(f"NCCL_P2P_LEVEL={left}\n", out)
             self.assertNotIn("NCCL_P2P_DISABLE", out)

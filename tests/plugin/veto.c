@@ -24,7 +24,11 @@ static void over_the_users_setting(void)
 		{"NCCL_P2P_LEVEL", "PXB", "", "PXB"},
 		{"NCCL_P2P_LEVEL", "PXB", "SYS", "PXB"},
 		{"NCCL_P2P_LEVEL", "PXB", "PXB", "PXB"},
-		{"NCCL_P2P_LEVEL", "PXB", "nvl", "nvl"},
+		{"NCCL_P2P_LEVEL", "PXB", "NVL", "NVL"},
+		{"NCCL_P2P_LEVEL", "PXB", "C2C", "C2C"},
+		{"NCCL_P2P_LEVEL", "PXB", "nvl", "PXB"}, /* NCCL knows capitals only */
+		{"NCCL_P2P_LEVEL", "PIX", "loc", "PIX"},
+		{"NCCL_P2P_LEVEL", "PIX", " NVL", "PIX"},
 		{"NCCL_P2P_LEVEL", "PXB", "LOC", "LOC"},
 		{"NCCL_P2P_LEVEL", "PXB", "0", "0"},
 		{"NCCL_P2P_LEVEL", "PXB", "1", "1"},

@@ -195,20 +195,29 @@ class Apply(LibraryTest):
         far = self.cache()
         host = common.HOSTS / "x-far-pairs"
         p2psafe.test(host_dir=host, cache_dir=far, **quick(keep_going=True))
-        for user, left in (("NVL", "NVL"), ("0", "0"), ("SYS", "PXB"), ("nonsense", "PXB"), ("", "PXB"), (None, "PXB"), ("4", "PXB")):
-            environ = {} if user is None else {"NCCL_P2P_LEVEL": user}
+        home = {"HOME": str(self.folder)}
+        for user, left in (("NVL", "NVL"), ("0", "0"), ("SYS", "PXB"), ("loc", "PXB"), ("C2C", "PXB"), ("", "PXB"), (None, "PXB"), ("4", "PXB")):
+            environ = dict(home) if user is None else dict(home, NCCL_P2P_LEVEL=user)
             # whether NCCL finds its topology itself is known only where the environment may be read
-            with mock.patch.dict(os.environ, {"HOME": str(self.folder)}):
+            with mock.patch.dict(os.environ, home):
                 apply_quietly(None, environ, host_dir=host, cache_dir=far, level="quick")
             self.assertEqual(environ["NCCL_P2P_LEVEL"], left, user)
             self.assertNotIn("NCCL_P2P_DISABLE", environ)
             self.assertEqual(environ["NCCL_WIN_ENABLE"], "0")
-        environ = {}
+        environ = dict(home)
         apply_quietly(None, environ, environment=False, host_dir=host, cache_dir=far, level="quick")
         self.assertEqual(environ["NCCL_P2P_DISABLE"], "1")
+        # nobody looked at what NCCL will find there
+        for other in ({}, {"HOME": "/elsewhere"}, dict(home, NCCL_TOPO_FILE="/t.xml"), dict(home, NCCL_CONF_FILE="/c"),
+                      dict(home, NCCL_TOPO_FILE="/t.xml", NCCL_P2P_LEVEL="NVL")):
+            environ = dict(other)
+            with mock.patch.dict(os.environ, home):
+                apply_quietly(None, environ, host_dir=host, cache_dir=far, level="quick")
+            self.assertEqual(environ["NCCL_P2P_DISABLE"], "1", other)
+            self.assertEqual(environ.get("NCCL_P2P_LEVEL"), other.get("NCCL_P2P_LEVEL"))
         torn = self.decide(common.HOSTS / "x-torn-lines")
         for user, left in (("Simple", "Simple"), ("LL,Simple", "LL,Simple"), ("^LL128,LL", "^LL128,LL"), ("LL128", "^LL128"),
-                           ("^LL", "^LL128"), ("allreduce:LL128", "^LL128"), (None, "^LL128")):
+                           ("^LL", "^LL128"), ("^^LL128", "^LL128"), ("allreduce:LL128", "^LL128"), (None, "^LL128")):
             environ = {} if user is None else {"NCCL_PROTO": user}
             apply_quietly(torn, environ)
             self.assertEqual(environ, {"NCCL_PROTO": left})

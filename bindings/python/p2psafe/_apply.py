@@ -89,15 +89,18 @@ def _refuse_if_late() -> None:
         )
 
 
-_LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")  # NCCL's path types, nearest first
+# NCCL's path types, nearest first. Only those that every NCCL knows, in capitals: it ignores everything else and goes by its default.
+_LEVELS = ("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS")
 _NUMBERED = ("LOC", "PIX", "PXB", "PHB", "SYS")
+# By these somebody hands NCCL another topology, in which a level may mean other pairs. The library looked at this process's own.
+_TOPOLOGY = ("NCCL_TOPO_FILE", "NCCL_CONF_FILE", "HOME")
 
 
 def _level(text: str) -> int:
     """Place of NCCL's level; -1 for what NCCL ignores."""
     if text[:1].isdigit():
         text = _NUMBERED[int(text[0])] if len(text) == 1 and text <= "4" else "SYS"
-    return _LEVELS.index(text.upper()) if text.upper() in _LEVELS else -1
+    return _LEVELS.index(text) if text in _LEVELS else -1
 
 
 def _is_stricter(name: str, user: Optional[str], ours: str) -> bool:
@@ -108,7 +111,7 @@ def _is_stricter(name: str, user: Optional[str], ours: str) -> bool:
         return 0 <= _level(user) < _level(ours)
     if name == "NCCL_PROTO" and ours == "^LL128":
         inverted = user.startswith("^")
-        words = [word.upper() for word in user.lstrip("^").split(",")]
+        words = [word.upper() for word in user[inverted:].split(",")]
         return all(word in ("LL", "LL128", "SIMPLE") for word in words) and ("LL128" in words) == inverted
     return False
 
@@ -187,7 +190,8 @@ def apply(
     RuntimeWarning. It writes files that belong to other programs, so it is off unless asked for.
 
     Raises TooLateError when environ is this process's own and libcuda or libnccl is already mapped. A mapping of
-    another process (a dict for subprocess, say) can be filled at any time.
+    another process (a dict for subprocess, say) can be filled at any time; where its NCCL_TOPO_FILE, NCCL_CONF_FILE or HOME
+    is not this process's, it gets NCCL_P2P_DISABLE=1 in place of a level.
     """
     own = environ is None or environ is os.environ
     target: MutableMapping[str, str] = os.environ if environ is None else environ
@@ -220,6 +224,9 @@ def apply(
     else:
         variables, unenforced = _full_veto(library)
 
+    if "NCCL_P2P_LEVEL" in variables and not own and any(target.get(name) != os.environ.get(name) for name in _TOPOLOGY):
+        del variables["NCCL_P2P_LEVEL"]
+        variables["NCCL_P2P_DISABLE"] = "1"
     variables = {name: value for name, value in variables.items() if not _is_stricter(name, target.get(name), value or "")}
     for name, value in variables.items():
         if value is None:
