@@ -141,16 +141,6 @@ static void write_minors(struct gather *g, const json_t *report)
 	}
 }
 
-/* The kept report without UUIDs and without where it is kept, which may name a user. */
-static void write_report(struct gather *g, json_t *report)
-{
-	size_t i;
-	json_t *gpu;
-	json_array_foreach(json_object_get(report, "gpus"), i, gpu) json_object_set_new(gpu, "uuid", json_null());
-	json_object_del(report, "kept");
-	write_json(g, "report.json", report);
-}
-
 static int gather_all(struct gather *g, struct cli_session *s)
 {
 	p2psafe_report *report = NULL;
@@ -172,8 +162,10 @@ static int gather_all(struct gather *g, struct cli_session *s)
 		log = gather_log(g);
 	write_host_json(g, json, source, log);
 	write_minors(g, json);
-	if (p2psafe_report_is_kept(report))
-		write_report(g, json);
+	if (p2psafe_report_is_kept(report)) {
+		gather_clean_report(json);
+		write_json(g, "report.json", json);
+	}
 	json_decref(source);
 	json_decref(json);
 	p2psafe_report_free(report);

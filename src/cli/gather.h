@@ -3,6 +3,7 @@
 #ifndef P2S_CLI_GATHER_H
 #define P2S_CLI_GATHER_H
 
+#include <jansson.h>
 #include <stddef.h>
 
 #include "core/fsroot.h"
@@ -26,5 +27,7 @@ void gather_files(struct gather *g);
 void gather_tree(struct gather *g);
 /* gather_log.c: lines of the kernel log that matter. Returns "readable", "denied" or "absent". */
 const char *gather_log(struct gather *g);
+/* gather_report.c: takes out of a report's JSON form what names people, machines, parts or files. */
+void gather_clean_report(json_t *report);
 
 #endif

@@ -61,7 +61,20 @@ static void clean_boot_id(const struct text *in, struct text *out)
 	put(out, BOOT_ID_TEXT, strlen(BOOT_ID_TEXT));
 }
 
-/* Words that matter, in their order. A word with a path in it names a file of this machine. */
+/* A word of the command line. One that is longer than the kernel's own limit (x86: 2048) is none. */
+static void put_word(struct text *out, const char *word, size_t n)
+{
+	char one[4096], clean[4096];
+	if (n >= sizeof(one))
+		return;
+	snprintf(one, sizeof(one), "%.*s", (int)n, word);
+	p2s_log_redact(one, clean, sizeof(clean));
+	if (out->len > 0)
+		put(out, " ", 1);
+	put(out, clean, strlen(clean));
+}
+
+/* Words that matter, in their order. A word with a path in it names a file of this machine; one may name GPUs by their UUIDs. */
 static void clean_cmdline(const struct text *in, struct text *out)
 {
 	static const char *const wanted[] = {
@@ -79,9 +92,7 @@ static void clean_cmdline(const struct text *in, struct text *out)
 			const char *plain = word[0] == '"' ? word + 1 : word; /* quotes may stand before the name or after it */
 			if (!starts(plain, wanted[i]) || memchr(word, '/', n) != NULL)
 				continue;
-			if (out->len > 0)
-				put(out, " ", 1);
-			put(out, word, n);
+			put_word(out, word, n);
 			break;
 		}
 		word += n;

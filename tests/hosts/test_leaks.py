@@ -3,8 +3,10 @@
 the environment, words of the command line that do not matter.
 
 usage: test_leaks.py PROGRAM"""
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,8 @@ PROGRAM = None
 
 NAMES = ("alice", "secrethost", "hunter2", "serial4711", "deadbeef-1111", "424242424")
 UUID = "deadbeef-1111-2222-3333-444455556666"
+BOOT_ID = "00000000-0000-4000-8000-000000000000"  # which every gathered host has
+ANY_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
 # Each call once, as a person or a script makes it; the last three are mistakes.
 CALLS = (
@@ -59,6 +63,20 @@ def plant(host, name):
                   "GPU has fallen off the bus.\n")
 
 
+def plant_parts(host, key):
+    """Words of the command line and parameters of the driver that name GPUs and files: they matter to a decision, so the report says
+    them, and only gather promises that they are not there. Some stand where a text is cut, in the middle of one."""
+    root = host / "root"
+    cmdline = root / "proc/cmdline"
+    cmdline.write_text(cmdline.read_text().strip() + f" nvidia.NVreg_ExcludedGpus=GPU-{UUID},GPU-{UUID.upper()} pci=noaer "
+                       f"\"nvidia.NVreg_RegistryDwords=RmGpu={UUID}\" intel_iommu=on,{UUID} iommu=pt,{UUID},/home/alice,merge\n")
+    params = root / "proc/driver/nvidia/params"
+    planted = {"ExcludedGpus": ",".join([f"GPU-{UUID}"] * 20), "RegistryDwords": f"{key}=17;{'a' * 160}=GPU-{UUID};/home/alice",
+               "RegistryDwordsPerDevice": f"{'b' * 495},GPU-{UUID}", "CoherentGPUMemoryMode": "/home/alice/mode"}
+    lines = [line for line in params.read_text().splitlines() if line.split(":")[0] not in planted]
+    params.write_text("\n".join(lines + [f'{name}: "{value}"' for name, value in planted.items()]) + "\n")
+
+
 class Leaks(unittest.TestCase):
     def setUp(self):
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="p2psafe-leaks-"))
@@ -96,16 +114,34 @@ class Leaks(unittest.TestCase):
                     self.clean(path.name, path.read_text(errors="replace"))
             self.assertTrue(kept, "nothing was kept, so nothing was looked at")
 
-    def test_gathered(self):
-        host = self.scratch / "host"
-        plant(host, "s01-founding-host")
-        done = self.call("gather", self.scratch / "gathered", "--host", host)
+    def gathered(self, name, key, *codes):
+        host, folder = self.scratch / name, self.scratch / ("gathered-" + name)
+        plant(host, name)
+        plant_parts(host, key)
+        self.assertIn(self.call("test", "--level", "quick", "--no-measure", "--host", host).returncode, (0, 1))
+        done = self.call("gather", folder, "--host", host)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.clean("gather", done.stdout + done.stderr)
-        for path in sorted((self.scratch / "gathered").rglob("*")):
-            self.clean("a name", str(path.relative_to(self.scratch / "gathered")))
+        for path in sorted(folder.rglob("*")):
+            self.clean("a name", str(path.relative_to(folder)))
             if path.is_file() and not path.is_symlink():
-                self.clean(path.name, path.read_bytes().decode("latin-1"))
+                text = path.read_bytes().decode("latin-1")
+                with self.subTest(host=name, file=path.name):
+                    self.clean(path.name, text)
+                    self.assertEqual(re.findall("deadbeef|GPU-[0-9a-f]", text, re.IGNORECASE), [])
+                    self.assertLessEqual(set(ANY_UUID.findall(text)), {BOOT_ID} if path.name == "boot_id" else set())
+        # What matters is still there: the words, the parameters, the findings that quote them.
+        words = (folder / "root/proc/cmdline").read_text().split()
+        self.assertLess({"amd_iommu=on", "iommu=pt", "nvidia.NVreg_ExcludedGpus=GPU-*,GPU-*", "pci=noaer"}, set(words))
+        report = json.loads((folder / "report.json").read_text())
+        self.assertEqual(report["host"]["driver"]["parameters"]["DmaRemapPeerMmio"], "1")
+        self.assertLess(set(codes), {finding["code"] for finding in report["findings"]})
+
+    def test_gathered(self):
+        self.gathered("s01-founding-host", "Other", "CMDLINE_MISMATCH", "CMDLINE_NO_OPTION")
+
+    def test_gathered_where_keys_force_peers(self):
+        self.gathered("ok-2xh200-nvlink", "ForceP2P", "CMDLINE_MISMATCH", "DRIVER_FORCED_P2P")
 
     def test_what_is_planted_is_looked_for(self):
         with self.assertRaises(AssertionError):
