@@ -10,6 +10,7 @@ import unittest.mock
 
 import common
 from common import HEALTHY, LibraryTest, p2psafe
+from p2psafe import __main__ as main
 from p2psafe import _library
 
 
@@ -48,6 +49,34 @@ class Find(LibraryTest):
         with unittest.mock.patch.object(_library._abi, "ABI_LEVEL", 4711):
             with self.assertRaises(p2psafe.LibraryError):
                 _library.Library(common.LIBRARY)
+
+
+class Program(LibraryTest):
+    def look_from(self, *folders):
+        folder = self.folder.joinpath(*folders)
+        with unittest.mock.patch.object(main, "__file__", str(folder / "p2psafe" / "__main__.py")):
+            return main.program()
+
+    def make(self, *names):
+        path = self.folder.joinpath(*names)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+        return path.resolve()
+
+    def test_beside_the_library_comes_first(self):
+        self.make("tree", "include", "p2psafe", "p2psafe.h")
+        built = self.make("tree", "build", "bin", "p2psafe")
+        self.assertEqual(self.look_from("tree", "bindings", "python"), built)
+        beside = self.make("tree", "bindings", "python", "p2psafe", "bin", "p2psafe")
+        self.assertEqual(self.look_from("tree", "bindings", "python"), beside)
+
+    def test_there_may_be_none(self):
+        for package in ("/p2psafe", "/no-such-folder/p2psafe", "/no-such-folder/a/p2psafe"):
+            with self.subTest(package=package), unittest.mock.patch.object(main, "__file__", package + "/__main__.py"):
+                with self.assertRaises(SystemExit) as caught:
+                    main.program()
+                self.assertEqual(str(caught.exception),
+                                 "p2psafe: this installation has no program: %s/bin/p2psafe does not exist" % package)
 
 
 class Pip(LibraryTest):

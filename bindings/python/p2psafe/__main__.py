@@ -11,8 +11,9 @@ def program() -> Path:
     """The program beside the library of this package, else the one of the source tree that the package lies in."""
     package = Path(__file__).resolve().parent
     places = [package / "bin" / "p2psafe"]
-    if (package.parents[2] / "include" / "p2psafe" / "p2psafe.h").is_file():
-        places.append(package.parents[2] / "build" / "bin" / "p2psafe")
+    source = package.parents[2] if len(package.parents) > 2 else package
+    if (source / "include" / "p2psafe" / "p2psafe.h").is_file():
+        places.append(source / "build" / "bin" / "p2psafe")
     for place in places:
         if place.is_file():
             return place
