@@ -252,6 +252,13 @@ class Topology(Program):
         self.assertIn("export NCCL_P2P_LEVEL='PHB'\n", out)
         self.assertIn("export GGML_CUDA_P2P='1'\n", out)
         self.assertNotIn("NCCL_TOPO_FILE", out)
+        self.assertEqual(self.run_program("--host", four, "env", "--level", "quick", "--promote", NCCL_P2P_LEVEL="PHB")[1], out)
+        for mine in ("PIX", "SYS", "", "LOC'"):  # further is the user's own business, too: this is no veto
+            _, text, _ = self.run_program("--host", four, "env", "--level", "quick", "--promote", NCCL_P2P_LEVEL=mine)
+            self.assertNotIn("export NCCL_P2P_LEVEL", text)
+            self.assertIn("# NCCL_P2P_LEVEL: ", text)
+            self.assertEqual([line for line in out.splitlines() if "NCCL_P2P_LEVEL" not in line],
+                             [line for line in text.splitlines() if "NCCL_P2P_LEVEL" not in line])
         _, out, _ = self.run_program("--host", four, "run", "--level", "quick", "--promote", "env", NCCL_P2P_LEVEL="PIX")
         self.assertIn("NCCL_P2P_LEVEL=PIX\n", out)  # permission never wins over the user
 

@@ -265,6 +265,41 @@ class Settings(Program):
                               capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, "1 unset\n")
 
+    def evaluated(self, *words, **mine):
+        """What a shell with these variables has after eval "$(p2psafe env ...)", and the text itself."""
+        code, out, err = self.run_program(*words, **mine)
+        self.assertEqual(code, 0, err)
+        done = subprocess.run(["/bin/sh", "-euc", 'eval "$TEXT"; unset TEXT; exec env -0'], env={"PATH": os.environ["PATH"], "TEXT": out, **mine},
+                              capture_output=True, text=True, check=True)
+        return dict(line.split("=", 1) for line in done.stdout.split("\0") if line), out
+
+    def test_the_shell_form_takes_nothing_back_that_the_user_took_away(self):
+        host = ["--host", HOSTS / "x-far-pairs"]
+        self.assertEqual(self.run_program(*host, "test", "--keep-going", "--level", "quick", "--no-measure")[0], 1)
+        words = [*host, "env", "--level", "quick"]
+        plain = self.run_program(*words)[1]
+        self.assertIn("\nexport NCCL_P2P_LEVEL='PXB'\n", "\n" + plain)
+        for user, left in (("LOC", "LOC"), ("NVL", "NVL"), ("PHB", "PXB"), ("", "PXB"), ("PXB", "PXB"), ("NVL'\necho broken", "PXB")):
+            with self.subTest(user=user):
+                after, out = self.evaluated(*words, NCCL_P2P_LEVEL=user)
+                self.assertEqual(after["NCCL_P2P_LEVEL"], left)
+                self.assertEqual(out == plain, left == "PXB")
+                stays = [line for line in out.splitlines() if line.startswith("# NCCL_P2P_LEVEL: ")]
+                self.assertEqual(len(stays), left != "PXB", out)
+                # Whoever reads the text where the user's variable is not set has the stricter one, too.
+                elsewhere = subprocess.run(["/bin/sh", "-euc", out + "printf %s \"$NCCL_P2P_LEVEL\""], env={}, capture_output=True, text=True,
+                                           check=True)
+                self.assertEqual(elsewhere.stdout, left)
+        self.assertEqual(self.evaluated(*words, NCCL_P2P_DISABLE="0", NCCL_P2P_LEVEL="PHB", NCCL_WIN_ENABLE="1")[1], plain)
+        docker = [*words, "--format", "docker"]
+        self.assertEqual(self.run_program(*docker, NCCL_P2P_LEVEL="LOC"), self.run_program(*docker))
+        words = ["--host", HOSTS / "x-torn-lines", "env", "--level", "quick"]
+        for user, left in (("Simple", "Simple"), ("LL,Simple", "LL,Simple"), ("^LL128", "^LL128"), ("LL,LL128", "^LL128"),
+                           ("broadcast:LL", "^LL128")):
+            self.assertEqual(self.evaluated(*words, NCCL_PROTO=user)[0]["NCCL_PROTO"], left)
+        code, out, _ = self.run_program("--host", "/nonexistent", "env", NCCL_P2P_DISABLE="0", NCCL_PROTO="Simple")
+        self.assertEqual((code, out), (2, self.run_program("--host", "/nonexistent", "env")[1]))
+
     def test_without_a_report_everything_is_vetoed(self):
         code, out, err = self.run_program("--host", "/nonexistent", "env")
         self.assertEqual(code, 2)
