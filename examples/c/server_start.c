@@ -3,7 +3,7 @@
  *
  * usage: server_start [--host DIR] [--require nccl_p2p] [--] WORKER [ARGS...]
  *
- * exit: that of WORKER; 2 wrong usage; 3 a required way of transfer is not safe here; 4 the worker could not be started. */
+ * exit: that of WORKER; 2 wrong usage; 3 a required way of transfer is not safe here; 4 the worker was not started. */
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -47,35 +47,38 @@ static void log_line(void *user, int32_t level, const char *line)
 		fprintf(stderr, "server: p2psafe: %s\n", line);
 }
 
-/* The worker's environment: ours, with the vetoes over it. A setting that takes permission away wins over what the operator
- * set; anything else leaves the operator's value alone. */
+/* The worker's environment: ours, with the decision over it. What takes permission away wins over what the operator set; what only
+ * gives it leaves the operator's value alone. An operator's own NCCL_P2P_LEVEL or NCCL_PROTO may have been stricter still and is
+ * replaced all the same: nothing that was not proven gets in by that. (`p2psafe run` keeps it.) */
 static int set_environment(const p2psafe_report *report)
 {
 	int32_t count = p2psafe_report_setting_count(report);
 	for (int32_t i = 0; i < count; i++) {
 		struct p2psafe_setting setting = {.size = sizeof(setting)};
-		struct p2psafe_consumer_info consumer = {.size = sizeof(consumer)};
 		if (p2psafe_report_setting(report, i, &setting) != P2PSAFE_OK)
 			return 0;
-		if (p2psafe_report_consumer(report, setting.consumer, &consumer) != P2PSAFE_OK)
-			consumer.allowed = 0;
 		if (!setting.applied) {
 			fprintf(stderr, "server: to be set by you: %s %s (%s)\n", setting.name, setting.value, setting.why);
 			continue;
 		}
-		if (setting.kind == P2PSAFE_SETTING_ENV && setenv(setting.name, setting.value, consumer.allowed == 0) != 0)
+		if (setting.kind == P2PSAFE_SETTING_ENV && setenv(setting.name, setting.value, !setting.gives_permission) != 0)
 			return 0;
-		if (setting.kind == P2PSAFE_SETTING_UNSET && consumer.allowed == 0 && unsetenv(setting.name) != 0)
+		if (setting.kind == P2PSAFE_SETTING_UNSET && !setting.gives_permission && unsetenv(setting.name) != 0)
 			return 0;
 	}
 	return 1;
 }
 
-/* No report, so nothing is known: the worker must not use what was not proven. */
-static int set_full_veto(void)
+/* No report, so nothing is known, and the worker must not use what was not proven: the report of one that is missing vetoes
+ * everything. NULL where not even that can be had; then nothing is started. */
+static p2psafe_report *full_veto(void)
 {
-	return setenv("NCCL_P2P_DISABLE", "1", 1) == 0 && setenv("NCCL_WIN_ENABLE", "0", 1) == 0 &&
-	       setenv("NCCL_NVLS_ENABLE", "0", 1) == 0 && unsetenv("GGML_CUDA_P2P") == 0;
+	static const char *const missing[] = {NULL};
+	struct p2psafe_error error = {.size = sizeof(error)};
+	p2psafe_report *report = NULL;
+	if (p2psafe_merge(missing, 1, NULL, &report, &error) != P2PSAFE_OK)
+		fprintf(stderr, "server: refusing to start: nothing can be vetoed: %s\n", error.text);
+	return report;
 }
 
 static int start_worker(char **command)
@@ -112,8 +115,10 @@ int main(int argc, char **argv)
 	int32_t status = p2psafe_context_new(&context, log_line, NULL, &error);
 	if (status == P2PSAFE_OK)
 		status = p2psafe_decide(context, &options, &report, &error);
-	if (status != P2PSAFE_OK)
+	if (status != P2PSAFE_OK) {
 		fprintf(stderr, "server: no decision, peer-to-peer stays off: %s\n", error.text);
+		report = full_veto();
+	}
 	printf("server: %s%s, nccl_p2p %s, custom all-reduce %s\n", p2psafe_report_is_simulated(report) ? "SIMULATED " : "",
 	       p2psafe_transport_name(p2psafe_report_transport(report)),
 	       p2psafe_report_allows(report, P2PSAFE_CONSUMER_NCCL_P2P) ? "allowed" : "off",
@@ -125,7 +130,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "server: refusing to start: %s is required and not proven on this machine\n",
 		        p2psafe_consumer_name(config.required));
 		code = 3;
-	} else if (report != NULL ? set_environment(report) : set_full_veto()) {
+	} else if (report != NULL && set_environment(report)) {
 		code = start_worker(config.worker);
 	}
 	p2psafe_report_free(report);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -45,7 +46,7 @@ std::string settings(const p2psafe_report *report)
 {
 	char *text = nullptr;
 	if (p2psafe_report_env(report, P2PSAFE_FORMAT_DOCKER, &text, nullptr) != P2PSAFE_OK)
-		return "NCCL_P2P_DISABLE=1\n";
+		throw std::bad_alloc(); // no worker may start without them
 	const Owned<char> owner(text);
 	return text;
 }

@@ -1,9 +1,11 @@
-"""The examples that are not C: run on simulated hosts, as far as a machine without their surroundings can.
+"""The examples: run on simulated hosts, as far as a machine without their surroundings can.
 
 usage: test_examples.py [UNITTEST ARGS]
-P2PSAFE_PROGRAM, P2PSAFE_LIBRARY: what is tested; P2PSAFE_UNIT: the boot unit as it is installed; P2PSAFE_CPP: the C++ example, if built.
+P2PSAFE_PROGRAM, P2PSAFE_LIBRARY: what is tested; P2PSAFE_UNIT: the boot unit as it is installed; P2PSAFE_C, P2PSAFE_CPP: the C and the
+C++ example, the latter if built.
 """
 
+import json
 import os
 import re
 import shlex
@@ -65,6 +67,34 @@ class Example(unittest.TestCase):
 
 def assignments(text):
     return dict(line.split("=", 1) for line in text.splitlines() if re.match(r"[A-Za-z_]\w*=", line))
+
+
+class C(Example):
+    """What the workers of server_start have, whatever the operator had set."""
+
+    def settings(self, host, wanted=0):
+        words = [PROGRAM, "--host", host, "env", "--format", "json"]
+        done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, timeout=120,
+                              universal_newlines=True, env=self.environ(P2PSAFE_CACHE=self.folder))
+        self.assertEqual(done.returncode, wanted)
+        return [s for s in json.loads(done.stdout) if s["applied"]]
+
+    def worker(self, host, **mine):
+        return assignments(self.run_words([os.environ["P2PSAFE_C"], "--host", host, "--", "/usr/bin/env"], P2PSAFE_CACHE=self.folder, **mine))
+
+    def check(self, host, needed, wanted=0):
+        settings = self.settings(host, wanted)
+        self.assertLessEqual(needed, {s["name"] for s in settings})
+        self.assertEqual([s["name"] for s in settings if s["gives_permission"]], [])
+        got = self.worker(host, **{s["name"]: "mine" for s in settings})
+        for s in settings:
+            self.assertEqual(got.get(s["name"]), s["value"] if s["kind"] == "env" else None, s["name"])
+
+    def test_a_veto_of_one_who_is_allowed_wins_over_the_operator(self):
+        self.check(HOSTS / "x-torn-lines", {"NCCL_PROTO"})
+
+    def test_without_a_report_nothing_of_the_full_veto_is_missing(self):
+        self.check(self.folder / "nowhere", {"NCCL_P2P_DISABLE", "NCCL_MNNVL_ENABLE", "VLLM_SKIP_P2P_CHECK", "GGML_CUDA_P2P"}, wanted=2)
 
 
 class Cpp(Example):
@@ -262,6 +292,11 @@ class Slurm(Example):
             task = self.environment_of_a_task({"GGML_CUDA_P2P": "1", "NCCL_P2P_DISABLE": "0"})
             self.assertEqual(task["NCCL_P2P_DISABLE"], "1" if vetoed else "0")
             self.assertEqual("GGML_CUDA_P2P" in task, not vetoed)
+
+    def test_the_full_veto_reaches_the_tasks(self):
+        self.machine(self.folder / "nowhere")  # no report: the program prints everything and exits 2
+        task = self.environment_of_a_task({"GGML_CUDA_P2P": "1", "NCCL_P2P_DISABLE": "0", "NCCL_MNNVL_ENABLE": "1"})
+        self.assertEqual((task["NCCL_P2P_DISABLE"], task["NCCL_MNNVL_ENABLE"], task.get("GGML_CUDA_P2P")), ("1", "0", None))
 
     def test_without_the_program(self):
         self.machine(HEALTHY)
