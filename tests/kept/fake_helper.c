@@ -9,6 +9,7 @@
  *     worker           start a child that ignores its socket, and announce it
  *     cut              end after the first half of the pairs, without done
  *     no_done          end after the results, without done
+ *     node FILE        make that file before the results of a test
  *     garbage          send frames that are no messages
  *     bad SRC DST      leg sm_store of SRC>DST is CORRUPT over cumem
  *     hang SRC DST     leg mp_push of SRC>DST is HANG over cumem
@@ -46,6 +47,7 @@
 struct script {
 	char version[32];
 	char count[500];
+	char node[500];
 	int silent, die, worker, cut, garbage, noatomics, nodriver, linger, stall, no_risk;
 	int no_pairs, no_done;
 	int ends; /* GPU whose state is told at the end; -1 none */
@@ -64,7 +66,7 @@ static void say(uint16_t id, const void *message, int fd)
 		_exit(0);
 }
 
-static void count_run(const char *path)
+static void add_byte(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
@@ -93,6 +95,8 @@ static void read_script(struct script *s)
 			s->end = p2s_word_value(P2S_GROUP_GPU_STATE, word);
 		else if (sscanf(line, "count %499s", word) == 1)
 			snprintf(s->count, sizeof s->count, "%s", word);
+		else if (sscanf(line, "node %499s", word) == 1)
+			snprintf(s->node, sizeof s->node, "%s", word);
 		else if (sscanf(line, "refuse %499s", word) == 1)
 			s->refuse = p2s_word_value(P2S_GROUP_MAPPING, word);
 		else if (sscanf(line, "missing %499s", word) == 1)
@@ -268,7 +272,7 @@ int main(void)
 	run = any.run;
 	s.measure = (run.flags & P2PSAFE_FLAG_MEASURE) != 0;
 	if (s.count[0] != '\0' && run.mode == P2S_MODE_TEST)
-		count_run(s.count);
+		add_byte(s.count);
 	for (uint32_t i = 0; i < run.gpu_count && i < 64; i++) {
 		if (p2s_codec_recv(SOCK, &p2s_lib_table, &id, &any, sizeof any, NULL, FAR) != P2S_IO_OK || id != p2s_id_lib_gpu_in)
 			return 0;
@@ -285,6 +289,8 @@ int main(void)
 
 		nanosleep(&ts, NULL);
 	}
+	if (s.node[0] != '\0' && run.mode == P2S_MODE_TEST)
+		add_byte(s.node);
 	if (s.nodriver) {
 		struct p2s_lib_driver d = {.status = P2S_DRIVER_NO_LIBRARY, .text = "libcuda.so.1: not found"};
 		struct p2s_lib_done done = {.status = P2S_DONE_NO_DRIVER};

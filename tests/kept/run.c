@@ -40,6 +40,9 @@ static void helpers_that_do_not_work(void **state)
 	assert_int_equal(refused(k, "nodriver", 3000).exit_code, 3);
 	assert_int_equal(refused(k, "cut", 3000).exit_code, 1);
 	assert_int_equal(refused(k, "no_done", 3000).verdict, P2PSAFE_VERDICT_UNTESTED); /* every leg was OK, and its end was not seen */
+	/* likewise where the deadline ends it; what failed by then failed */
+	assert_int_equal(refused(k, "no_end", 500).verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(refused(k, "bad 1 2\nno_end", 3000).verdict, P2PSAFE_VERDICT_CORRUPT);
 	assert_int_equal(refused(k, "stall", 500).exit_code, 1);
 	assert_int_equal(refused(k, "sleep 60000", 500).exit_code, 1);
 	assert_int_equal(refused(k, "worker\nsleep 60000", 500).exit_code, 1);
@@ -70,6 +73,32 @@ static void nonsense_does_not_stop_what_makes_sense(void **state)
 	assert_int_equal(kept_ask(p2psafe_test, &o).allowed, 1);
 	kept_script(k, "refuse cumem\nnoatomics");
 	assert_int_equal(kept_ask(p2psafe_test, &o).allowed, 1);
+}
+
+/* The node of a third GPU is made while the other two are tested: NCCL would use it, and nobody tested it. */
+static void a_gpu_that_becomes_ours_meanwhile(void **state)
+{
+	struct kept *k = *state;
+	struct p2psafe_options o;
+	struct answer a;
+	char node[200], script[300];
+
+	snprintf(node, sizeof node, "%s/root/dev/nvidia2", k->host);
+	snprintf(script, sizeof script, "node %s", node);
+	assert_int_equal(unlink(node), 0);
+	kept_options(k, &o);
+	assert_int_equal(kept_ask(p2psafe_decide, &o).allowed, 1);
+	tmp_remove(k->cache);
+	kept_script(k, script);
+	a = kept_ask(p2psafe_decide, &o);
+	assert_int_equal(a.rc, 0);
+	assert_int_equal(a.allowed, 0);
+	assert_int_equal(a.verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(a.exit_code, 1);
+	assert_int_equal(a.json_ok, 1);
+	assert_int_equal(access(node, F_OK), 0);
+	kept_script(k, "");
+	assert_int_equal(kept_ask(p2psafe_test, &o).allowed, 1); /* all three */
 }
 
 /* A caller with closed standard descriptors, SIGCHLD ignored or reaped by a handler, and few descriptors. */
@@ -259,6 +288,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {T(helpers_that_do_not_work),
 	                                   T(nonsense_does_not_stop_what_makes_sense),
+	                                   T(a_gpu_that_becomes_ours_meanwhile),
 	                                   T(odd_callers),
 	                                   T(nothing_of_the_caller_changes),
 	                                   T(a_child_that_cannot_be_killed),

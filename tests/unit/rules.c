@@ -65,6 +65,41 @@ static void nothing_tested_allows_nothing(void **state)
 }
 
 /* One bad leg in one direction, in any mapping, ends every permission of the group; UNTESTED only those that need it. */
+/* A GPU that came into the group after the pairs were made. */
+static void a_gpu_without_pairs_allows_nothing(void **state)
+{
+	struct p2s_gpu *g;
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 3, P2PSAFE_VERDICT_OK);
+	g = p2s_model_add_gpu(&m);
+	assert_non_null(g);
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].allowed, 1);
+	m.gpus[3].in_group = 1;
+	p2s_rules_judge(&m, NULL);
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+		assert_int_equal(m.consumers[c].allowed, 0);
+	assert_int_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(p2s_rules_exit_code(&m), 1);
+	/* its pairs are added where they belong, and take nothing from the others */
+	assert_int_equal(p2s_model_make_pairs(&m), 1);
+	assert_int_equal(m.pair_count, 12);
+	assert_int_equal(m.staged_count, 6);
+	for (size_t i = 0; i < m.pair_count; i++) {
+		const struct p2s_pair *p = &m.pairs[i];
+
+		assert_true(p->src == (int32_t)(i / 3) && p->dst == (int32_t)(i % 3 + (i % 3 >= i / 3)));
+		assert_int_equal(p->leg_count != 0, p->src != 3 && p->dst != 3);
+	}
+	p2s_rules_judge(&m, NULL);
+	assert_int_equal(m.consumers[P2PSAFE_CONSUMER_NCCL_P2P].allowed, 0);
+	assert_int_equal(p2s_model_pair(&m, 1, 3)->verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(p2s_model_pair(&m, 1, 2)->verdict, P2PSAFE_VERDICT_OK);
+	p2s_model_free(&m);
+}
+
 static void one_bad_leg(void **state)
 {
 	static const int32_t bad[] = {P2PSAFE_VERDICT_CORRUPT, P2PSAFE_VERDICT_HANG, P2PSAFE_VERDICT_ERROR};
@@ -575,6 +610,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(order_of_verdicts),
 	                                   cmocka_unit_test(all_ok),
 	                                   cmocka_unit_test(nothing_tested_allows_nothing),
+	                                   cmocka_unit_test(a_gpu_without_pairs_allows_nothing),
 	                                   cmocka_unit_test(one_bad_leg),
 	                                   cmocka_unit_test(a_lost_gpu_takes_its_permissions_along),
 	                                   cmocka_unit_test(a_gpu_that_never_took_part_is_untested),

@@ -214,12 +214,15 @@ int32_t p2s_answer_run(struct p2s_session *s, struct p2s_model *m, int32_t mode,
 	memset(result, 0, sizeof *result);
 	if (!make_pairs(m, mode) || !p2s_run(m, &args, result))
 		return p2s_answer_oom(s);
-	/* The driver named minors and UUIDs: now it can be said whose GPUs these are. */
+	/* The driver named minors and UUIDs: now it can be said whose GPUs these are. One that only became ours meanwhile, as its node
+	 * was made or opened to us, was not tested, and the pairs that it brings say so. */
 	if (result->cuda_asked || minors_known(m)) {
 		rc = p2s_answer_group(s, m, result->cuda_asked, &group);
 		if (rc != 0)
 			return rc;
 		p2s_model_drop_outsiders(m);
+		if (!p2s_model_make_pairs(m))
+			return p2s_answer_oom(s);
 	}
 	return 0;
 }

@@ -107,36 +107,67 @@ struct p2s_pair *p2s_model_pair(struct p2s_model *m, int32_t src, int32_t dst)
 	return NULL;
 }
 
+static int pair_order(const void *a, const void *b)
+{
+	const struct p2s_pair *x = a, *y = b;
+
+	return x->src != y->src ? x->src - y->src : x->dst - y->dst;
+}
+
+static int staged_order(const void *a, const void *b)
+{
+	const struct p2s_staged *x = a, *y = b;
+
+	return x->a != y->a ? x->a - y->a : x->b - y->b;
+}
+
+static int32_t add_pair(struct p2s_model *m, int32_t src, int32_t dst)
+{
+	struct p2s_pair *p = GROW(m->pairs, m->pair_count);
+
+	if (p == NULL)
+		return 0;
+	p->src = src;
+	p->dst = dst;
+	p->can_access = -1;
+	p->native_atomics = -1;
+	p->score = -1;
+	p->efficiency = -1;
+	p->verdict = P2PSAFE_VERDICT_UNTESTED;
+	p->transport = P2PSAFE_TRANSPORT_NONE;
+	return 1;
+}
+
+static int32_t add_staged(struct p2s_model *m, int32_t a, int32_t b)
+{
+	struct p2s_staged *s = GROW(m->staged, m->staged_count);
+
+	if (s == NULL)
+		return 0;
+	s->a = a;
+	s->b = b;
+	s->verdict = P2PSAFE_VERDICT_UNTESTED;
+	return 1;
+}
+
 int32_t p2s_model_make_pairs(struct p2s_model *m)
 {
+	const size_t pairs = m->pair_count, staged = m->staged_count;
+
 	for (int32_t a = 0; a < (int32_t)m->gpu_count; a++) {
 		for (int32_t b = 0; b < (int32_t)m->gpu_count; b++) {
-			struct p2s_pair *p;
-
 			if (a == b || !m->gpus[a].in_group || !m->gpus[b].in_group)
 				continue;
-			p = GROW(m->pairs, m->pair_count);
-			if (p == NULL)
+			if ((pairs == 0 || p2s_model_pair(m, a, b) == NULL) && !add_pair(m, a, b))
 				return 0;
-			p->src = a;
-			p->dst = b;
-			p->can_access = -1;
-			p->native_atomics = -1;
-			p->score = -1;
-			p->efficiency = -1;
-			p->verdict = P2PSAFE_VERDICT_UNTESTED;
-			p->transport = P2PSAFE_TRANSPORT_NONE;
-			if (a < b) {
-				struct p2s_staged *s = GROW(m->staged, m->staged_count);
-
-				if (s == NULL)
-					return 0;
-				s->a = a;
-				s->b = b;
-				s->verdict = P2PSAFE_VERDICT_UNTESTED;
-			}
+			if (a < b && (staged == 0 || p2s_model_staged(m, a, b) == NULL) && !add_staged(m, a, b))
+				return 0;
 		}
 	}
+	if (pairs > 0 && m->pair_count > pairs)
+		qsort(m->pairs, m->pair_count, sizeof *m->pairs, pair_order);
+	if (staged > 0 && m->staged_count > staged)
+		qsort(m->staged, m->staged_count, sizeof *m->staged, staged_order);
 	return 1;
 }
 

@@ -197,6 +197,16 @@ static int32_t kept_verdict(const struct p2s_matrix *kept, const struct p2s_pair
 	return normal(kept->verdict[((size_t)p->src * kept->gpus + (size_t)p->dst) * P2S_CONSUMERS + (size_t)which]);
 }
 
+/* Every two GPUs of the group, both ways: what has no pair was not tested. */
+static int32_t has_every_pair(const struct p2s_model *m)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->gpu_count; i++)
+		n += m->gpus[i].in_group != 0;
+	return n > 1 && m->pair_count == n * (n - 1);
+}
+
 static int32_t judge_consumer(struct p2s_model *m, int32_t consumer, const struct p2s_matrix *kept)
 {
 	struct p2s_consumer *c = &m->consumers[consumer];
@@ -205,7 +215,7 @@ static int32_t judge_consumer(struct p2s_model *m, int32_t consumer, const struc
 	free(c->failed);
 	c->failed = NULL;
 	c->failed_count = 0;
-	c->verdict = m->pair_count > 0 ? P2PSAFE_VERDICT_OK : P2PSAFE_VERDICT_UNTESTED;
+	c->verdict = has_every_pair(m) ? P2PSAFE_VERDICT_OK : P2PSAFE_VERDICT_UNTESTED;
 	for (size_t i = 0; i < m->pair_count; i++) {
 		struct p2s_pair *p = &m->pairs[i];
 		int32_t v = kept != NULL ? kept_verdict(kept, p, consumer) : p2s_rules_consumer(p, consumer, c, &oom);
