@@ -408,6 +408,8 @@ static void measure(struct p2s_model *m)
 		f->hop_count = 1;
 		snprintf(f->hops[0].address, sizeof f->hops[0].address, "%s", m->gpus[g].address);
 		f->hops[0].acs_cap = f->hops[0].acs_ctl = P2S_ACS_NONE;
+		f->hops[0].vendor = 0x1000;
+		f->hops[0].device = 0xc010;
 		f->hops[0].speed_max_mts = 32000;
 		f->hops[0].speed_loaded_mts = 16000;
 		f->hops[0].width_max = 16;

@@ -28,6 +28,26 @@ static json_t *acs(int32_t v)
 	return json_string(text);
 }
 
+/* Vendor and device as lspci writes them; null: not readable. */
+static json_t *id(const struct p2s_hop *h)
+{
+	char text[16];
+
+	if (h->vendor == 0 || h->vendor >= 0xffff)
+		return json_null();
+	snprintf(text, sizeof text, "%04x:%04x", h->vendor, h->device & 0xffff);
+	return json_string(text);
+}
+
+static void read_id(const json_t *o, struct p2s_hop *h)
+{
+	const char *text = json_string_value(json_object_get(o, "id"));
+
+	h->vendor = h->device = 0xffff;
+	if (text != NULL && strlen(text) == 9 && sscanf(text, "%4x:%4x", &h->vendor, &h->device) != 2)
+		h->vendor = h->device = 0xffff;
+}
+
 json_t *p2s_emit_path(const struct p2s_gpu_facts *f)
 {
 	json_t *list = json_array();
@@ -35,8 +55,8 @@ json_t *p2s_emit_path(const struct p2s_gpu_facts *f)
 	for (size_t i = 0; i < f->hop_count && i < P2S_HOPS; i++) {
 		const struct p2s_hop *h = &f->hops[i];
 
-		p2s_emit_append(list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "bdf", h->address, "kind",
-		                                      h->kind >= 0 && h->kind < KINDS ? kinds[h->kind] : kinds[0], "acs_cap",
+		p2s_emit_append(list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "bdf", h->address, "kind",
+		                                      h->kind >= 0 && h->kind < KINDS ? kinds[h->kind] : kinds[0], "id", id(h), "acs_cap",
 		                                      acs(h->acs_cap), "acs_ctl", acs(h->acs_ctl), "speed", number(h->speed_max_mts),
 		                                      "width", number(h->width_max), "max_payload", number(h->max_payload),
 		                                      "speed_loaded", number(h->speed_loaded_mts), "width_loaded",
@@ -95,6 +115,7 @@ void p2s_emit_parse_path(const json_t *gpu, struct p2s_gpu_facts *f)
 		for (int32_t k = 0; kind != NULL && k < KINDS; k++)
 			if (strcmp(kind, kinds[k]) == 0)
 				h->kind = k;
+		read_id(o, h);
 		h->acs_cap = read_acs(o, "acs_cap");
 		h->acs_ctl = read_acs(o, "acs_ctl");
 		h->speed_max_mts = read_number(o, "speed", 1000000);
