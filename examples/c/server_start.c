@@ -47,9 +47,9 @@ static void log_line(void *user, int32_t level, const char *line)
 		fprintf(stderr, "server: p2psafe: %s\n", line);
 }
 
-/* The worker's environment: ours, with the decision over it. What takes permission away wins over what the operator set; what only
- * gives it leaves the operator's value alone. An operator's own NCCL_P2P_LEVEL or NCCL_PROTO may have been stricter still and is
- * replaced all the same: nothing that was not proven gets in by that. (`p2psafe run` keeps it.) */
+/* The worker's environment: ours, with the decision over it. What takes permission away wins over what the operator set; what
+ * only gives it leaves the operator's value alone. An operator's own NCCL_P2P_LEVEL or NCCL_PROTO may have been stricter still
+ * and is replaced all the same: nothing that was not proven gets in by that. (`p2psafe run` keeps it.) */
 static int set_environment(const p2psafe_report *report)
 {
 	int32_t count = p2psafe_report_setting_count(report);
@@ -69,7 +69,7 @@ static int set_environment(const p2psafe_report *report)
 	return 1;
 }
 
-/* No report, so nothing is known, and the worker must not use what was not proven: the report of one that is missing vetoes
+/* No report, so nothing is known, and the worker must not use what was not proven: a missing report joined with nothing vetoes
  * everything. NULL where not even that can be had; then nothing is started. */
 static p2psafe_report *full_veto(void)
 {

@@ -27,18 +27,23 @@ static size_t shell_command(const char *text)
 /* The setting that the command is about: "export NAME='...'" or "unset NAME". NULL for a comment. */
 static const struct cli_setting *setting_of(const struct cli_veto *veto, const char *command)
 {
-	const char *name = strncmp(command, "export ", 7) == 0 ? command + 7 : strncmp(command, "unset ", 6) == 0 ? command + 6 : "";
+	const char *name = "";
+	if (strncmp(command, "export ", 7) == 0)
+		name = command + 7;
+	else if (strncmp(command, "unset ", 6) == 0)
+		name = command + 6;
 	size_t n = strcspn(name, "=\n");
 	for (size_t i = 0; i < veto->count; i++) {
 		const struct cli_setting *s = &veto->settings[i];
-		if ((s->kind == P2PSAFE_SETTING_ENV || s->kind == P2PSAFE_SETTING_UNSET) && strlen(s->name) == n && strncmp(s->name, name, n) == 0)
+		if ((s->kind == P2PSAFE_SETTING_ENV || s->kind == P2PSAFE_SETTING_UNSET) && strlen(s->name) == n &&
+		    strncmp(s->name, name, n) == 0)
 			return s;
 	}
 	return NULL;
 }
 
-/* Prints what stands in place of the command because the user has set the variable, as `run` would leave it. Returns 0 where the
- * command stays. A stricter value is said again: the text may be read where the variable is not set, and then takes away as much. */
+/* Prints what stands in place of the command because the user has set the variable, as `run` would leave it. Returns 0 where
+ * the command stays. A stricter value is said again: the text may be read where the variable is not set. */
 static int print_own(const struct cli_setting *s)
 {
 	const char *user = getenv(s->name);

@@ -74,7 +74,7 @@ static void put_word(struct text *out, const char *word, size_t n)
 	put(out, clean, strlen(clean));
 }
 
-/* Words that matter, in their order. A word with a path in it names a file of this machine; one may name GPUs by their UUIDs. */
+/* Words that matter, in their order. A word with a path in it names a file of this machine; one may name GPUs. */
 static void clean_cmdline(const struct text *in, struct text *out)
 {
 	static const char *const wanted[] = {

@@ -1,5 +1,5 @@
-/* The kept report without what names a machine's parts or a person's files. What the program reports is for those who run the machine;
- * what is gathered is handed on. */
+/* The kept report without what names a machine's parts or a person's files. What the program reports is for those who run the
+ * machine; what is gathered is handed on. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

@@ -100,8 +100,8 @@ static int is_device(const char *text)
 	return p2s_bdf_parse(full, &bdf) || (sscanf(text, "%x:%x.", &a, &b) == 2 && strchr(text, '.') != NULL);
 }
 
-/* True for "0x1d@bb:dd.f" and "xx11x@bb:dd.f" as well. Before '@' stands a mask: digits, also as people write them in hex, and x
- * for "as it is". The name of another sub-option is none. */
+/* True for "0x1d@bb:dd.f" and "xx11x@bb:dd.f" as well. Before '@' stands a mask: digits, also as people write them in hex,
+ * and x for "as it is". The name of another sub-option is none. */
 static int is_list_rest(const char *part)
 {
 	size_t mask = strspn(part, "0123456789abcdefABCDEFxX");
@@ -111,10 +111,10 @@ static int is_list_rest(const char *part)
 
 static void take_pci(struct scan *s, const char *part, int first)
 {
-	static const struct {
+	static const struct { /* sub-options with devices in them */
 		const char *name;
 		int acs;
-	} lists[] = {{"disable_acs_redir=", 1}, {"config_acs=", 1}, {"resource_alignment=", 0}}; /* sub-options with devices in them */
+	} lists[] = {{"disable_acs_redir=", 1}, {"config_acs=", 1}, {"resource_alignment=", 0}};
 
 	if (first)
 		s->acs_list = 0;
