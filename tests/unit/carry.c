@@ -142,10 +142,67 @@ static void there_and_back(void **state)
 	p2s_record_free(&c);
 }
 
+/* What stays learns what failed elsewhere, and what a GPU that ended left untested; a run that says nothing new leaves it alone. */
+static void what_stays_learns(void **state)
+{
+	/* what is kept of 2>3, what a run of these two alone says */
+	static const struct {
+		int32_t was, is, ended, want, changed;
+	} rows[] = {{OK, OK, 0, OK, 0},     {OK, BAD, 0, BAD, 1},   {OK, ERROR, 0, ERROR, 1}, {OK, HANG, 0, HANG, 1}, {OK, NOT, 0, OK, 0},
+	            {OK, NOT, 1, NOT, 1},   {SLOW, NOT, 1, NOT, 1}, {NO, NOT, 1, NOT, 1},     {BAD, NOT, 1, BAD, 0},  {HANG, NOT, 1, HANG, 0},
+	            {NOT, NOT, 1, NOT, 0},  {OK, OK, 1, OK, 0},     {BAD, OK, 0, BAD, 0},     {BAD, BAD, 0, BAD, 0},  {HANG, ERROR, 0, HANG, 0},
+	            {ERROR, BAD, 0, BAD, 1}, {NOT, OK, 0, NOT, 0},  {NOT, BAD, 0, BAD, 1},    {OK, SLOW, 0, OK, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		for (int32_t before = 0; before <= 2; before += 2) {
+			int32_t says = p2s_rules_is_bad(rows[i].is) || (rows[i].ended && rows[i].is == NOT);
+			struct p2s_record kept;
+			struct p2s_record run;
+			int32_t changed;
+
+			make(&kept, 0, 3, 2, 3, rows[i].was);
+			make(&run, 2, 3, 2, 3, rows[i].is);
+			kept.passes = before;
+			run.gpu_ended = rows[i].ended;
+			changed = p2s_carry_add(&kept, &run);
+			if (at(&kept, 2, 3) != rows[i].want || changed != (rows[i].changed || (says && before > 0)))
+				fail_msg("row %zu: %d, changed %d", i, at(&kept, 2, 3), changed);
+			assert_int_equal(kept.passes, says ? 0 : before);
+			assert_int_equal(kept.nccl_level, rows[i].changed ? P2PSAFE_PATH_UNKNOWN : P2PSAFE_PATH_PXB);
+			assert_int_equal(at(&kept, 3, 2), OK);
+			assert_int_equal(at(&kept, 0, 1), OK);
+			p2s_record_free(&kept);
+			p2s_record_free(&run);
+		}
+	}
+}
+
+/* Another card, and words that were seen torn. */
+static void what_stays_learns_of_its_own_cards(void **state)
+{
+	struct p2s_record kept;
+	struct p2s_record run;
+
+	(void)state;
+	make(&kept, 0, 3, 2, 3, OK);
+	make(&run, 2, 3, 2, 3, BAD);
+	run.gpus[3].bars[0] = '9';
+	assert_int_equal(p2s_carry_add(&kept, &run), 0);
+	assert_int_equal(at(&kept, 2, 3), OK);
+	run.torn_lines = 1;
+	assert_int_equal(p2s_carry_add(&kept, &run), 1);
+	assert_int_equal(kept.torn_lines, 1);
+	assert_int_equal(kept.nccl_level, P2PSAFE_PATH_PXB);
+	assert_int_equal(p2s_carry_add(&kept, &run), 0);
+	p2s_record_free(&kept);
+	p2s_record_free(&run);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(pair_by_pair), cmocka_unit_test(passes),
-	                                   cmocka_unit_test(there_and_back)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(pair_by_pair), cmocka_unit_test(passes), cmocka_unit_test(there_and_back),
+	                                   cmocka_unit_test(what_stays_learns), cmocka_unit_test(what_stays_learns_of_its_own_cards)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

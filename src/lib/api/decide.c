@@ -169,6 +169,7 @@ struct before {
 	int32_t had;
 	int32_t same_host; /* it speaks of this machine in its present boot; its GPUs are compared one by one */
 	int32_t valid;     /* and of all GPUs that were judged now; its level may be lower */
+	int32_t newest;    /* nothing that cannot be read lies in front of it */
 	int32_t serves;    /* and it answers this request */
 };
 
@@ -185,8 +186,29 @@ static void look_before(struct testing *t, uint64_t highest, struct before *b)
 	b->same_host = p2s_key_host_matches(&b->old, t->m, &t->s->host, &any, reason, sizeof reason) &&
 				   p2s_recheck_record(t->dir, &b->old, t->m);
 	b->valid = b->same_host && p2s_key_matches(&b->old, t->m, &t->s->host, &any, reason, sizeof reason);
-	b->serves = b->valid && b->old.generation == highest &&
-				p2s_key_matches(&b->old, t->m, &t->s->host, &t->s->request, reason, sizeof reason);
+	b->newest = b->old.generation == highest;
+	b->serves = b->valid && b->newest && p2s_key_matches(&b->old, t->m, &t->s->host, &t->s->request, reason, sizeof reason);
+}
+
+/* What stays in place of a new answer learns what failed in it: worse counts, pair by pair. Returns 1 if it is to be published again.
+ * Behind a record that cannot be read nothing stays as it is, for that one may have taken back what it allows: *policy. */
+static int32_t add_failures(struct before *b, const struct p2s_record *now, enum p2s_policy *policy)
+{
+	if (*policy != P2S_POLICY_KEEP || !b->valid || !p2s_carry_add(&b->old, now))
+		return 0;
+	if (b->newest)
+		return 1;
+	*policy = P2S_POLICY_REPLACE;
+	return 0;
+}
+
+/* Does what is kept say something that now does not? Then it counts for all who ask the same. */
+static int32_t says_more(const struct before *b, const struct p2s_record *now)
+{
+	int32_t kept = p2s_record_worst(&b->old);
+	int32_t own = p2s_record_worst(now);
+
+	return b->serves && (p2s_rules_is_bad(own) || now->gpu_ended || (kept != own && p2s_rules_worse(kept, own) == kept));
 }
 
 static int32_t write_new(struct testing *t, struct p2s_record *now, uint64_t next)
@@ -211,8 +233,9 @@ static int32_t publish(struct testing *t, int32_t for_all)
 	struct p2s_record now;
 	struct before b;
 	uint64_t highest;
-	int32_t result = -1;
+	int32_t result = -1; /* nothing was written */
 	int32_t other = 0;
+	int32_t add = 0;
 
 	if (t->generation == 0 || !p2s_store_highest(t->dir, &highest))
 		return 0; /* a number in the dark could be below what others read */
@@ -226,26 +249,27 @@ static int32_t publish(struct testing *t, int32_t for_all)
 	look_before(t, highest, &b);
 	if (b.had) {
 		policy = p2s_policy_replace(&b.old, b.valid, &now);
-		other = b.serves && policy != P2S_POLICY_REPLACE && p2s_record_worst(&now) != p2s_record_worst(&b.old) &&
-				p2s_rules_worse(p2s_record_worst(&b.old), p2s_record_worst(&now)) == p2s_record_worst(&b.old);
 		if (for_all && policy == P2S_POLICY_KEEP && !b.serves && now.simulated == b.old.simulated)
 			policy = P2S_POLICY_REPLACE;
 		if (p2s_record_worst(&now) == P2PSAFE_VERDICT_UNTESTED)
 			now.retries = p2s_record_worst(&b.old) == P2PSAFE_VERDICT_UNTESTED ? b.old.retries + 1 : 0;
+		add = add_failures(&b, &now, &policy);
+		other = policy != P2S_POLICY_REPLACE && says_more(&b, &now);
 	}
-	if (policy == P2S_POLICY_COUNT_PASS) {
-		b.old.passes++;
-		result = p2s_store_republish(t->dir, &b.old, t->generation);
-	} else if (policy == P2S_POLICY_REPLACE) {
+	if (policy == P2S_POLICY_REPLACE) {
 		other = b.same_host && p2s_carry_failures(&now, &b.old);
 		result = write_new(t, &now, t->generation);
+	} else if (policy == P2S_POLICY_COUNT_PASS || add) {
+		b.old.passes += policy == P2S_POLICY_COUNT_PASS;
+		result = p2s_store_republish(t->dir, &b.old, t->generation);
+		other = other && (!add || result == 1); /* what is kept does not say it then */
 	}
 	if (b.had)
 		p2s_record_free(&b.old);
 	p2s_record_free(&now);
 	if (result == 1 && t->lock.fd >= 0)
 		p2s_store_clean(t->dir, t->generation);
-	return other || (result == 0 && policy != P2S_POLICY_KEEP);
+	return other || result == 0;
 }
 
 static int32_t untested(struct testing *t, const char *code, const char *text)

@@ -158,3 +158,53 @@ int32_t p2s_carry_failures(struct p2s_record *now, const struct p2s_record *old)
 	now->passes = !left || failed_now ? 0 : !same ? passed : old->passes + passed;
 	return worse;
 }
+
+/* A pair that was not tested because a GPU ended is covered by no earlier pass. */
+static int32_t untest(unsigned char *to, const unsigned char *from)
+{
+	int32_t worse = 0;
+
+	for (int32_t c = 0; c < P2S_CONSUMERS; c++) {
+		int32_t both = p2s_rules_worse(to[c], from[c]);
+
+		if (both != P2PSAFE_VERDICT_UNTESTED || to[c] == P2PSAFE_VERDICT_UNTESTED)
+			continue;
+		to[c] = P2PSAFE_VERDICT_UNTESTED;
+		worse = 1;
+	}
+	return worse;
+}
+
+int32_t p2s_carry_add(struct p2s_record *kept, const struct p2s_record *other)
+{
+	int32_t passes = kept->passes;
+	int32_t ended = 0;
+	int32_t failed = 0;
+	int32_t worse = 0;
+	struct view v;
+
+	look(&v, kept, other);
+	for (int32_t a = 0; a < (int32_t)kept->gpu_count; a++) {
+		for (int32_t b = 0; b < (int32_t)kept->gpu_count; b++) {
+			const unsigned char *is = before(&v, a, b);
+
+			if (is == NULL)
+				continue;
+			if (failure(is) != P2PSAFE_VERDICT_OK) {
+				worse |= take(cell(kept, a, b), is, 0);
+				failed = 1;
+			}
+			if (!other->gpu_ended || !both_tested(other, v.map[a], v.map[b]))
+				continue;
+			worse |= untest(cell(kept, a, b), is);
+			ended |= is[0] == P2PSAFE_VERDICT_UNTESTED;
+		}
+	}
+	if (worse)
+		kept->nccl_level = P2PSAFE_PATH_UNKNOWN;
+	if (failed || ended)
+		kept->passes = 0;
+	worse |= other->torn_lines && !kept->torn_lines;
+	kept->torn_lines |= other->torn_lines;
+	return worse || kept->passes != passes;
+}

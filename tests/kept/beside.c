@@ -1,0 +1,147 @@
+/* No failure is forgotten because something else is kept already: what stays in the folder learns of it. */
+#define _GNU_SOURCE
+#include "kept.h"
+
+static struct answer decide(const struct kept *k, const char *gpus)
+{
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	o.gpus = gpus;
+	return kept_ask(p2psafe_decide, &o);
+}
+
+static struct answer test(const struct kept *k, const char *gpus, int32_t level)
+{
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	o.gpus = gpus;
+	o.level = level;
+	return kept_ask(p2psafe_test, &o);
+}
+
+static void vetoed(struct answer a, int32_t verdict, int32_t kept)
+{
+	assert_int_equal(a.rc, 0);
+	assert_int_equal(a.allowed, 0);
+	assert_int_equal(a.verdict, verdict);
+	assert_int_equal(a.kept, kept);
+	assert_int_equal(a.json_ok, 1);
+}
+
+/* What the answer for all GPUs says of a group of two. */
+static int32_t group_allows(const struct kept *k, int32_t a, int32_t b)
+{
+	const int32_t gpus[] = {a, b};
+	struct p2psafe_options o;
+	p2psafe_context *ctx;
+	p2psafe_report *report;
+	int32_t allowed;
+
+	kept_options(k, &o);
+	assert_int_equal(p2psafe_context_new(&ctx, NULL, NULL, NULL), 0);
+	assert_int_equal(p2psafe_decide(ctx, &o, &report, NULL), 0);
+	allowed = p2psafe_report_group_allows(report, gpus, 2, P2PSAFE_CONSUMER_NCCL_P2P);
+	p2psafe_report_free(report);
+	p2psafe_context_free(ctx);
+	return allowed;
+}
+
+/* A new failure is not dropped because what is kept is as bad elsewhere, and wider or of a better level. */
+static void beside_a_better_record(void **state)
+{
+	struct kept *k = *state;
+
+	for (int quick = 0; quick < 2; quick++) {
+		tmp_remove(k->cache);
+		kept_script(k, "bad 0 1");
+		assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+		assert_int_equal(decide(k, "1,2").allowed, 1);
+		kept_script(k, "bad 1 2");
+		vetoed(test(k, quick ? NULL : "1,2", quick ? P2PSAFE_LEVEL_QUICK : P2PSAFE_LEVEL_STANDARD), P2PSAFE_VERDICT_CORRUPT, 0);
+		vetoed(decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
+		vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
+		assert_int_equal(decide(k, "0,2").allowed, 1);
+		assert_int_equal(group_allows(k, 1, 2), 0);
+		assert_int_equal(group_allows(k, 0, 2), 1);
+		assert_int_equal(kept_runs(k), 2 * (quick + 1));
+		assert_int_equal(kept_files(k, ".json"), 1);
+	}
+}
+
+/* Of a machine that works a smaller or quicker test takes nothing away, and adds nothing. */
+static void beside_a_good_record(void **state)
+{
+	struct kept *k = *state;
+	char before[400];
+	char after[400];
+
+	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	kept_find(k, ".json", before, sizeof before);
+	assert_int_equal(test(k, "1,2", P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 1);
+	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 1);
+	kept_find(k, ".json", after, sizeof after);
+	assert_string_equal(before, after);
+	assert_int_equal(kept_files(k, ".json"), 1);
+	assert_int_equal(decide(k, NULL).kept, 1);
+	assert_int_equal(decide(k, NULL).allowed, 1);
+}
+
+/* What is kept of another pair hides neither an error nor a GPU that ended before its pairs were tested. */
+static void beside_a_worse_one(void **state)
+{
+	static const struct {
+		const char *first, *then;
+		int32_t verdict;
+	} rows[] = {{"hang 0 1", "state 2 failed", P2PSAFE_VERDICT_ERROR},
+	            {"bad 0 1", "state 2 failed", P2PSAFE_VERDICT_ERROR},
+	            {"bad 0 1", "state 2 wedged\nno_pairs", P2PSAFE_VERDICT_UNTESTED},
+	            {"hang 0 1", "state 2 wedged\nno_pairs", P2PSAFE_VERDICT_UNTESTED}};
+	struct kept *k = *state;
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		tmp_remove(k->cache);
+		kept_script(k, rows[i].first);
+		assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+		assert_int_equal(decide(k, "1,2").allowed, 1);
+		kept_script(k, rows[i].then);
+		vetoed(test(k, "1,2", P2PSAFE_LEVEL_STANDARD), rows[i].verdict, 0);
+		vetoed(decide(k, "1,2"), rows[i].verdict, 1);
+		assert_int_equal(decide(k, "0,1").allowed, 0);
+		assert_int_equal(decide(k, "0,2").allowed, 1);
+	}
+}
+
+/* Three passes in a row: a failure in between counts, also one that a smaller or quicker test saw. */
+static void passes_in_a_row(void **state)
+{
+	struct kept *k = *state;
+
+	for (int quick = 0; quick < 2; quick++) {
+		tmp_remove(k->cache);
+		kept_script(k, "bad 0 1");
+		assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+		kept_script(k, "");
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+		kept_script(k, "bad 0 1");
+		assert_int_equal(test(k, quick ? NULL : "0,1", quick ? P2PSAFE_LEVEL_QUICK : P2PSAFE_LEVEL_STANDARD).allowed, 0);
+		kept_script(k, "");
+		for (int i = 0; i < 3; i++) {
+			vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
+			assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+		}
+		assert_int_equal(decide(k, NULL).allowed, 1);
+	}
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, kept_setup, kept_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {T(beside_a_better_record), T(beside_a_good_record), T(beside_a_worse_one), T(passes_in_a_row)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
