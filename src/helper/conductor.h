@@ -274,7 +274,8 @@ void p2s_soak_run(struct p2s_run *run);
 /* measure.c: with P2PSAFE_FLAG_MEASURE, speeds and latencies of what was OK */
 void p2s_measure_run(struct p2s_run *run);
 
-/* legs_dead.c: what pairs passed by workers that did not live to the end of the test is taken back. */
+/* legs_dead.c: asks every GPU once more; what pairs passed by GPUs and workers that did not live to the end of the test is taken
+ * back. */
 void p2s_dead_tell(struct p2s_run *run);
 
 #endif

@@ -241,7 +241,7 @@ void p2s_run_link_failed(struct p2s_run *run, struct p2s_chan *chan, uint32_t bu
 		return;
 	}
 	probe_context(run, chan, buf, P2PSAFE_LEG_STAGED);
-	if (atomic_load(&chan->dead))
+	if (atomic_load(&chan->dead) && atomic_load(&chan->end) == P2S_END_NONE)
 		atomic_store(&chan->end, P2S_END_DIED);
 }
 
@@ -255,6 +255,8 @@ static void aftermath(const struct p2s_trial *t, struct p2s_chan *chan, const st
 		snprintf(what, sizeof what, "leg %s over %s", p2s_word_name(P2S_GROUP_LEG, t->out.leg),
 		         p2s_word_name(P2S_GROUP_MAPPING, t->out.mapping));
 		p2s_run_wedged(lane->run, chan, lane->a, lane->b, what);
+	} else if (answer->rc == P2S_RC_ERROR && t->unheard) {
+		p2s_run_link_failed(lane->run, chan, lane->loc_acc, answer);
 	} else if (answer->rc == P2S_RC_ERROR && p2s_run_is_lost(answer->cuda_error)) {
 		device_lost(lane->run, chan, answer);
 	} else if (answer->rc == P2S_RC_ERROR) {
@@ -269,7 +271,7 @@ int p2s_trial_fail(struct p2s_trial *t, struct p2s_chan *chan, const struct p2s_
 	int over = t->over;
 
 	t->over = 1;
-	if (answer->rc == P2S_RC_GONE || answer->rc == P2S_RC_STUCK)
+	if ((answer->rc == P2S_RC_GONE || answer->rc == P2S_RC_STUCK) && !t->unheard)
 		atomic_store(&chan->told, 1);
 	aftermath(t, chan, answer);
 	if (over)

@@ -39,6 +39,7 @@ struct p2s_trial {
 	uint64_t wall_ns;
 	int over;
 	int quiet; /* first contact: only a failure is reported, for a pass means little */
+	int unheard; /* nobody is told its verdict, so it does not tell what ended a worker in it; only the accessor works in it */
 };
 
 /* How bytes are moved. */

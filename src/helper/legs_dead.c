@@ -1,6 +1,6 @@
-/* Workers that ended before they were told to. In the middle of a leg that is the leg's verdict, and what could not run any more is
- * untested. But where no leg runs (host memory is shared, a host link is measured, memory is held, nothing is asked at all) a pair
- * may have passed everything that it needs, by a GPU and a driver that did not live to the end of the test. */
+/* GPUs and workers that ended before they were told to. In the middle of a leg that is the leg's verdict, and what could not run any
+ * more is untested. But where no leg runs (host memory is shared, a host link is measured, memory is held, nothing is asked at all) a
+ * pair may have passed everything that it needs, by a GPU and a driver that did not live to the end of the test. */
 #include <stdio.h>
 
 #include "helper/legs.h"
@@ -72,8 +72,64 @@ static void look(struct p2s_run *run, uint32_t g, int kind)
 		pairs_of(run, chan, kind, in_leg);
 }
 
+/* Memory of its own that the GPU has to the end. 0: none; then nothing passed by this worker. */
+static uint32_t memory_of(const struct p2s_device *d, uint32_t gpu, int kind)
+{
+	uint32_t number = kind == P2S_CHAN_PEER ? P2S_B_PEER : d->bytes[P2S_B_PLAIN] != 0 ? P2S_B_PLAIN : P2S_B_CUMEM;
+
+	return d->bytes[number] != 0 ? P2S_BUF(gpu, number) : 0;
+}
+
+/* Posts a look at some bytes of its own memory. Returns 0 if nothing is to be asked: what ended this GPU is known. */
+static int ask(struct p2s_run *run, uint32_t g, int kind)
+{
+	struct p2s_device *d = &run->gpu[g];
+	struct p2s_op_request req = {
+		.op = P2S_OP_PEEK, .buf = memory_of(d, g, kind), .len = 64, .timeout_ns = p2s_run_engine_ns(run, P2S_SEC)};
+	int32_t state;
+
+	pthread_mutex_lock(&run->table_lock);
+	state = d->state;
+	pthread_mutex_unlock(&run->table_lock);
+	if (state > P2PSAFE_GPU_STATE_READY || !d->inited[kind] || req.buf == 0 || atomic_load(&d->chan[kind].dead))
+		return 0;
+	p2s_chan_post(run, &d->chan[kind], &req, -1);
+	return 1;
+}
+
+static void take_answer(struct p2s_run *run, uint32_t g, int kind)
+{
+	struct p2s_chan *chan = &run->gpu[g].chan[kind];
+	struct p2s_op_answer answer;
+
+	if (p2s_chan_wait(run, chan, &answer, NULL) == P2S_RC_OK)
+		return;
+	p2s_run_own_failed(run, chan, &answer);
+	if (atomic_load(&chan->dead) && atomic_load(&chan->end) == P2S_END_NONE && answer.rc != P2S_RC_LATE)
+		atomic_store(&chan->end, P2S_END_DIED);
+}
+
+/* An answer that nobody took for a leg's (a GPU is made ready to be measured, a judged leg is looked at more closely) may have been
+ * the last one of its GPU, which nothing touches any more from there on. So each is asked once more: all at once, as little time may
+ * be left, and none when the time is over, for then nothing more can be learnt. */
+static void ask_all(struct p2s_run *run)
+{
+	int posted[P2S_CHAN_KINDS][P2S_MAX_GPUS] = {{0}};
+
+	if (p2s_now_ns() >= run->last_ns)
+		return;
+	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++)
+		for (uint32_t i = 0; i < run->tested_count; i++)
+			posted[kind][i] = ask(run, run->tested[i], kind);
+	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++)
+		for (uint32_t i = 0; i < run->tested_count; i++)
+			if (posted[kind][i])
+				take_answer(run, run->tested[i], kind);
+}
+
 void p2s_dead_tell(struct p2s_run *run)
 {
+	ask_all(run);
 	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++)
 		for (uint32_t i = 0; i < run->tested_count; i++)
 			if (run->gpu[run->tested[i]].inited[kind])

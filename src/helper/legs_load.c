@@ -56,7 +56,7 @@ static int check(struct p2s_trial *t, struct p2s_chan *chan, uint32_t buf, uint6
 }
 
 /* The own slice to the host and back: traffic that shares the links. What it does wrong is the staged path's fault, which has a
- * test of its own, and no pair is blamed for it; it then stops. Returns 1 if all came back. */
+ * test of its own, and no pair is blamed for it unless it is the GPU's end; it then stops. Returns 1 if all came back. */
 static int host_round(const struct p2s_trial *of, uint64_t off, uint64_t seed)
 {
 	struct p2s_trial apart = *of;
@@ -66,6 +66,7 @@ static int host_round(const struct p2s_trial *of, uint64_t off, uint64_t seed)
 		.op = P2S_OP_HOST_COPY, .buf = lane->loc_acc, .off = off, .buf2 = P2S_BUF(lane->a, P2S_B_HOST), .len = HOST_BYTES};
 	struct p2s_op_answer answer;
 
+	apart.unheard = 1;
 	copy.off2 = 0;
 	if (!call(t, lane->acc, &copy, &answer))
 		return 0;

@@ -103,6 +103,9 @@ void p2s_measure_init(struct p2s_measure *m, int kind)
 		struct p2s_lib_gpu_fact out = {.gpu = crowd.item[i].chan->gpu, .which = P2S_GPU_FACT_HOST_NODE, .value = a->value - 1};
 
 		m->inited[kind][out.gpu] = a->rc == P2S_RC_OK;
+		/* Not measured is no harm; a lost device is. */
+		if (a->rc != P2S_RC_OK && p2s_run_is_lost(a->cuda_error))
+			p2s_run_link_failed(m->run, crowd.item[i].chan, 0, a);
 		if (a->rc == P2S_RC_OK && kind == P2S_CHAN_GPU)
 			p2s_link_send(m->run, p2s_id_lib_gpu_fact, &out, -1);
 	}

@@ -108,6 +108,11 @@ HOSTS = {
     "x-lost-at-the-end": small("A GPU that falls off the bus when every leg is over, while it is measured.",
         [{"op": "staged", "dst": "0000:61:00.0", "effect": "log", "min_bytes": 2 << 20, "count": 1,
           "kmsg": "NVRM: Xid (PCI:0000:61:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."}]),
+    # Nobody makes events or loads code for a GPU in between: the fifth and the third of it are those of the measuring.
+    "x-lost-made-ready": small("A GPU that is lost when every leg is over, in the first call that makes it ready to be measured.",
+        [{"op": "call", "name": "cuEventCreate", "src": "0000:41:00.0", "after": 4, "effect": "lost", "error": 46}]),
+    "x-lost-loading": small("A GPU that is lost when every leg is over, while the kernels that measure are loaded.",
+        [{"op": "call", "name": "cuModuleLoadDataEx", "src": "0000:61:00.0", "after": 2, "effect": "lost", "error": 46}]),
     "x-fault-at-the-end": small("An IOMMU fault that is logged when every leg is over, while the staged path is timed.",
         [{"op": "staged", "dst": "0000:61:00.0", "effect": "log", "min_bytes": 2 << 20, "count": 1,
           "kmsg": "nvidia 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0003 address=0x80000040 flags=0x0020]"}]),
