@@ -326,6 +326,47 @@ class Settings(Program):
         for name, value in mine.items():
             self.assertIn(f"{name}={value}\n", out)
 
+    def test_who_hands_nccl_a_topology(self):
+        """A level is for NCCL's own view of the machine. Each file of the user that some release of NCCL reads may replace that."""
+        host = self.cache.parent / "host"
+        shutil.copytree(HOSTS / "x-far-pairs", host, symlinks=True)
+        self.assertEqual(self.run_program("--host", host, "test", "--keep-going", "--level", "quick", "--no-measure")[0], 1)
+        etc = host / "root" / "etc"
+        for folder in ("account", "home", "conf"):
+            (host / "root" / folder).mkdir()
+        etc.mkdir()
+        mine = "somebody:x:%d:100:A comment, x:/account:/bin/sh\n" % os.getuid()
+        others = "root:x:%d:0::/elsewhere:/bin/sh\n# no line\n:::\nfew:x:%d\n" % (os.getuid() + 1, os.getuid())
+        own, none = "NCCL_P2P_LEVEL=PXB\n", "NCCL_P2P_DISABLE=1\n"
+
+        def said(passwd, where=None, home="/home", conf=None):
+            noisy = host / "root" / where if where is not None else None
+            if noisy is not None:
+                noisy.write_text("NCCL_DEBUG=WARN\nNCCL_TOPO_FILE=/t.xml\n", encoding="utf-8")
+            if passwd is None:
+                shutil.rmtree(etc)
+            else:
+                (etc / "passwd").write_text(passwd, encoding="utf-8")
+            more = {"HOME": home, "NCCL_CONF_FILE": conf}
+            _, out, _ = self.run_program("--host", host, "run", "--level", "quick", "env", **{k: v for k, v in more.items() if v is not None})
+            if noisy is not None:
+                noisy.unlink()
+            return [line for line in (own, none) if line in out]
+
+        for passwd in (mine, others + mine, others + mine.rstrip("\n")):
+            self.assertEqual(said(passwd), [own])
+            self.assertEqual(said(passwd, "account/.nccl.conf"), [none])
+            self.assertEqual(said(passwd, "home/.nccl.conf"), [none])
+            self.assertEqual(said(passwd, "home/.nccl.conf", home="/account"), [own])
+            self.assertEqual(said(passwd, "etc/nccl.conf"), [none])
+            self.assertEqual(said(passwd, "conf/c", conf="/conf/c"), [none])
+            self.assertEqual(said(passwd, "account/.nccl.conf", conf="/conf/silent"), [none])
+            self.assertEqual(said(passwd, "home/.nccl.conf", conf="/conf/silent"), [none])
+            self.assertEqual(said(passwd, conf="/conf/silent"), [own])
+        self.assertEqual(said(others), [none])  # an account that only a directory service knows
+        self.assertEqual(said(mine.replace("/account", "account")), [none])
+        self.assertEqual(said(None), [own])
+
     def test_what_the_user_took_away_stays(self):
         host = HOSTS / "x-far-pairs"
         self.assertEqual(self.run_program("--host", host, "test", "--keep-going", "--level", "quick", "--no-measure")[0], 1)
