@@ -20,6 +20,7 @@ static struct fuzz_in said;
 static uint64_t now;
 static int hello;     /* the helper has introduced itself */
 static int said_done; /* status of `done`, -1 none */
+static int asleep;    /* the library slept over its deadline: all that is said waits */
 static int null_fd = -1;
 
 int32_t __wrap_p2s_find_helper(const char *option, char *path, size_t cap, char *tried, size_t tried_cap);
@@ -135,6 +136,8 @@ enum p2s_io __wrap_p2s_codec_recv(int sock, const struct p2s_table *table, uint1
 		struct p2s_lib_hello mine = {.protocol = P2S_PROTOCOL, .version = P2S_VERSION_TEXT};
 
 		hello = 1;
+		if (asleep)
+			now = deadline_ns + UINT64_C(3000000000);
 		len = p2s_codec_encode(table, p2s_id_lib_hello, &mine, frame);
 		*id = p2s_codec_decode(table, frame, len, out, cap);
 		return P2S_IO_OK;
@@ -209,6 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	now = UINT64_C(1000000000);
 	hello = 0;
 	said_done = -1;
+	asleep = size % 3 == 0;
 	args.deadline_ns = now + UINT64_C(20000000000) + size % 2;
 	s.request.level = P2PSAFE_LEVEL_STANDARD;
 	s.seam.simulated = s.seam.privileged = 1;
@@ -219,6 +223,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	FUZZ_ASSERT(m.gpu_count == GPUS && m.pair_count == 2 && m.staged_count == 1);
 	FUZZ_ASSERT(p2s_answer_finish(&s, &m, NULL) == 0);
 	second_opinion(&m);
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++) /* who did not come to its end did not look once more */
+		FUZZ_ASSERT(said_done >= 0 || m.consumers[c].allowed != 1);
 	if (size % 4 == 0) /* takes as long as all the rest */
 		round_trip(&m);
 	p2s_model_free(&m);

@@ -9,6 +9,7 @@
  *     worker           start a child that ignores its socket, and announce it
  *     cut              end after the first half of the pairs, without done
  *     no_done          end after the results, without done
+ *     pause            stop the caller, say everything meanwhile, and wake it half a second after its deadline
  *     node FILE        make that file before the results of a test
  *     garbage          send frames that are no messages
  *     bad SRC DST      leg sm_store of SRC>DST is CORRUPT over cumem
@@ -49,7 +50,7 @@ struct script {
 	char count[500];
 	char node[500];
 	int silent, die, worker, cut, garbage, noatomics, nodriver, linger, stall, no_risk;
-	int no_pairs, no_done;
+	int no_pairs, no_done, pause;
 	int ends; /* GPU whose state is told at the end; -1 none */
 	int32_t end;
 	int measure; /* the caller wants numbers */
@@ -115,6 +116,7 @@ static void read_script(struct script *s)
 		s->no_risk |= strncmp(line, "no_risk", 7) == 0;
 		s->no_pairs |= strncmp(line, "no_pairs", 8) == 0;
 		s->no_done |= strncmp(line, "no_done", 7) == 0;
+		s->pause |= strncmp(line, "pause", 5) == 0;
 	}
 	if (f != NULL)
 		fclose(f);
@@ -135,6 +137,22 @@ static void start_worker(void)
 	w.pid = (uint32_t)pid;
 	snprintf(w.role, sizeof w.role, "gpu fake");
 	say(p2s_id_lib_worker, &w, fd);
+}
+
+/* The waking is another process's business: the socket may be full before everything is said. */
+static void stop_caller(uint64_t deadline_ns)
+{
+	pid_t caller = getppid();
+
+	if (kill(caller, SIGSTOP) != 0 || fork() != 0)
+		return;
+	while (p2s_now_ns() < deadline_ns + UINT64_C(500000000)) {
+		struct timespec ts = {.tv_nsec = 10000000};
+
+		nanosleep(&ts, NULL);
+	}
+	kill(caller, SIGCONT);
+	_exit(0);
 }
 
 static void send_leg(const struct script *s, uint32_t a, uint32_t b, int32_t leg, int32_t mapping)
@@ -284,6 +302,8 @@ int main(void)
 				return 0;
 	if (s.worker)
 		start_worker();
+	if (s.pause && run.mode == P2S_MODE_TEST)
+		stop_caller(run.deadline_ns);
 	if (s.sleep_ms > 0) {
 		struct timespec ts = {.tv_sec = s.sleep_ms / 1000, .tv_nsec = s.sleep_ms % 1000 * 1000000};
 

@@ -228,6 +228,26 @@ static void a_stopped_tester_over_a_lower_level(void **state)
 	assert_int_equal(kept_runs(k), 2);
 }
 
+/* The caller sleeps over its deadline, as in a debugger or a paused machine, while the helper says everything: all of it waits
+ * and counts. */
+static void what_was_said_while_the_caller_slept(void **state)
+{
+	struct kept *k = *state;
+
+	tmp_remove(k->host);
+	mkdir(k->host, 0755);
+	tmp_host(k->host, 2);
+	for (int bad = 0; bad < 2; bad++) {
+		tmp_remove(k->cache);
+		kept_script(k, bad ? "pause\nno_risk\nbad 1 0" : "pause\nno_risk");
+		kept_wait(kept_rank(k, 1500, &shared[bad]));
+		assert_int_equal(shared[bad].rc, 0);
+		assert_in_range(shared[bad].ms, 2000, UINT32_MAX);
+		assert_int_equal(shared[bad].allowed, !bad);
+		assert_int_equal(shared[bad].verdict, bad ? P2PSAFE_VERDICT_CORRUPT : P2PSAFE_VERDICT_OK);
+	}
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, kept_setup, kept_teardown)
 
 int main(void)
@@ -239,7 +259,8 @@ int main(void)
 	                                   T(a_hang),
 	                                   T(another_card),
 	                                   T(many_ranks_test_once),
-	                                   T(a_stopped_tester_over_a_lower_level)};
+	                                   T(a_stopped_tester_over_a_lower_level),
+	                                   T(what_was_said_while_the_caller_slept)};
 
 	shared = mmap(NULL, sizeof *shared * RANKS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);

@@ -348,6 +348,30 @@ static void what_a_report_told_stays(void **state)
 	p2s_model_free(&m);
 }
 
+/* Nobody looked once more at the end: what passed is untested, what failed failed. The deadline alone is no such end, as the
+ * helper then says that it is done. */
+static void a_run_that_broke_off_proves_nothing(void **state)
+{
+	static const char *const ends[] = {NULL, "HELPER_DIED", "DEADLINE_HIT"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(ends); i++) {
+		struct p2s_model m;
+
+		all_passed(&m, P2PSAFE_PATH_NVL);
+		m.deadline_hit = 1;
+		unit_leg(&m, 0, 1, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM)->verdict = P2PSAFE_VERDICT_CORRUPT;
+		if (ends[i] != NULL)
+			assert_int_equal(p2s_model_find(&m, ends[i], P2PSAFE_SEVERITY_WARNING, P2PSAFE_CONFIDENCE_HIGH, -1, -1, NULL, "end"),
+			                 1);
+		p2s_rules_judge(&m, NULL);
+		assert_int_equal(p2s_model_pair(&m, 0, 1)->verdict, P2PSAFE_VERDICT_CORRUPT);
+		assert_int_equal(p2s_model_pair(&m, 1, 0)->verdict, ends[i] != NULL ? P2PSAFE_VERDICT_UNTESTED : P2PSAFE_VERDICT_OK);
+		assert_int_equal(allowed(&m, P2PSAFE_CONSUMER_PEER_COPIES), 0);
+		p2s_model_free(&m);
+	}
+}
+
 static void an_untested_leg_vetoes_its_consumers(void **state)
 {
 	struct p2s_model m;
@@ -619,6 +643,7 @@ int main(void)
 	                                   cmocka_unit_test(a_fault_of_a_name_that_is_taken_back),
 	                                   cmocka_unit_test(a_link_that_failed_counts),
 	                                   cmocka_unit_test(what_a_report_told_stays),
+	                                   cmocka_unit_test(a_run_that_broke_off_proves_nothing),
 	                                   cmocka_unit_test(an_untested_leg_vetoes_its_consumers),
 	                                   cmocka_unit_test(a_refused_mapping_is_left_out),
 	                                   cmocka_unit_test(a_refused_mapping_does_not_hide_an_untested_one),

@@ -149,11 +149,12 @@ static void by_log(struct p2s_model *m)
 	}
 }
 
-/* The helper died: the log and the GPUs were not looked at once more, and why it died nobody knows. */
+/* The helper did not come to its end: it died, or the deadline came and it did not even say so, which it does where it can. The
+ * log and the GPUs were not looked at once more, and what kept it nobody knows. */
 static int32_t broke_off(const struct p2s_model *m)
 {
 	for (size_t i = 0; i < m->finding_count; i++)
-		if (strcmp(m->findings[i].code, "HELPER_DIED") == 0)
+		if (strcmp(m->findings[i].code, "HELPER_DIED") == 0 || strcmp(m->findings[i].code, "DEADLINE_HIT") == 0)
 			return 1;
 	return 0;
 }
