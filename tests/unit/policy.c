@@ -68,6 +68,26 @@ static void table(void **state)
 	}
 }
 
+/* A failure beside pairs that nobody tested: who tested them says more. */
+static void a_pass_over_what_was_left_untested(void **state)
+{
+	struct p2s_record old;
+	struct p2s_record now;
+
+	(void)state;
+	make(&old, 4, BAD, S);
+	make(&now, 4, OK, S);
+	assert_int_equal(p2s_policy_replace(&old, 1, &now), P2S_POLICY_COUNT_PASS);
+	old.verdict[(1 * 4 + 2) * P2S_CONSUMERS] = NOT;
+	assert_int_equal(p2s_policy_replace(&old, 1, &now), P2S_POLICY_REPLACE);
+	old.gpus[2].tested = 0; /* a cell that no answer shows; the new one is wider then, too */
+	assert_int_equal(p2s_policy_replace(&old, 1, &now), P2S_POLICY_REPLACE);
+	now.gpus[2].tested = 0;
+	assert_int_equal(p2s_policy_replace(&old, 1, &now), P2S_POLICY_COUNT_PASS);
+	p2s_record_free(&old);
+	p2s_record_free(&now);
+}
+
 /* A GPU that hung before anything of its pairs ran leaves them untested: an earlier pass does not cover that, whatever was asked
  * for then; an earlier failure says more. */
 static void a_gpu_that_ended_outweighs_a_pass(void **state)
@@ -168,7 +188,8 @@ static void when_to_try_again(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(a_gpu_that_ended_outweighs_a_pass),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(a_pass_over_what_was_left_untested),
+	                                   cmocka_unit_test(a_gpu_that_ended_outweighs_a_pass),
 	                                   cmocka_unit_test(a_simulated_answer_replaces_no_real_one),
 	                                   cmocka_unit_test(numbers_stay), cmocka_unit_test(when_to_try_again)};
 

@@ -193,9 +193,33 @@ static void each_field(void **state)
 		same = p2s_recheck_compare(&kept, &now, &r);
 		if (same != rows[i].same || strcmp(r.changed, rows[i].changed) != 0 || strcmp(r.unread, rows[i].unread) != 0)
 			fail_msg("row %zu: %d '%s' '%s'", i, (int)same, r.changed, r.unread);
+		/* which card is another one; a line of the log makes none */
+		if (r.other[0] != 0 || r.other[1] != (rows[i].changed[0] != '\0' && strstr(rows[i].changed, "since the test") == NULL))
+			fail_msg("row %zu: another card", i);
 		p2s_model_free(&kept);
 		p2s_model_free(&now);
 	}
+}
+
+/* Each card that is another one is told, the first by name. */
+static void each_card(void **state)
+{
+	struct p2s_model kept;
+	struct p2s_model now;
+	struct p2s_recheck r;
+
+	(void)state;
+	make(&kept);
+	make(&now);
+	change(&now, MIG);
+	change(&now, XID_NEW);
+	now.gpus[0].vbios[0] = '8';
+	assert_int_equal(p2s_recheck_compare(&kept, &now, &r), 0);
+	assert_string_equal(r.changed, "VBIOS of 0000:01:00.0 changed");
+	assert_int_equal(r.other[0], 1);
+	assert_int_equal(r.other[1], 1);
+	p2s_model_free(&kept);
+	p2s_model_free(&now);
 }
 
 /* A kept run that could not read something neither matches nor fails, but a log that it did not see proves nothing: every grave
@@ -245,6 +269,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_field),
+		cmocka_unit_test(each_card),
 		cmocka_unit_test(what_the_kept_run_did_not_read),
 		cmocka_unit_test(a_failure_is_kept_whatever_is_logged),
 	};

@@ -173,9 +173,22 @@ struct before {
 	int32_t serves;    /* and it answers this request */
 };
 
+/* A card that is another one now, or is reached another way, did not fail: its old name leads nowhere. What the log says makes
+ * permissions old, never failures. */
+static void forget_cards(struct p2s_record *old, const struct p2s_model *m, const struct p2s_recheck *spoken)
+{
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		int32_t k = spoken->other[i] ? p2s_record_gpu(old, m->gpus[i].address) : -1;
+
+		if (k >= 0)
+			old->gpus[k].address[0] = '\0';
+	}
+}
+
 static void look_before(struct testing *t, uint64_t highest, struct before *b)
 {
 	struct p2s_request any = t->s->request;
+	struct p2s_recheck spoken;
 	char reason[200];
 
 	memset(b, 0, sizeof *b);
@@ -183,9 +196,11 @@ static void look_before(struct testing *t, uint64_t highest, struct before *b)
 	if (!b->had)
 		return;
 	any.level = 0; /* the level is the policy's business here, not the key's */
-	b->same_host = p2s_key_host_matches(&b->old, t->m, &t->s->host, &any, reason, sizeof reason) &&
-				   p2s_recheck_record(t->dir, &b->old, t->m);
-	b->valid = b->same_host && p2s_key_matches(&b->old, t->m, &t->s->host, &any, reason, sizeof reason);
+	b->same_host = p2s_key_host_matches(&b->old, t->m, &t->s->host, &any, reason, sizeof reason);
+	b->valid = b->same_host && p2s_recheck_record(t->dir, &b->old, t->m, &spoken) &&
+			   p2s_key_matches(&b->old, t->m, &t->s->host, &any, reason, sizeof reason);
+	if (b->same_host)
+		forget_cards(&b->old, t->m, &spoken);
 	b->newest = b->old.generation == highest;
 	b->serves = b->valid && b->newest && p2s_key_matches(&b->old, t->m, &t->s->host, &t->s->request, reason, sizeof reason);
 }

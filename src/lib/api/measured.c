@@ -106,6 +106,7 @@ static void take_numbers(struct p2s_model *m, struct p2s_model *kept)
 void p2s_measured_recall(struct p2s_session *s, int dir, struct p2s_model *m)
 {
 	struct p2s_request any = s->request;
+	struct p2s_recheck spoken;
 	struct p2s_record old;
 	struct p2s_model kept;
 	const char *why;
@@ -117,7 +118,7 @@ void p2s_measured_recall(struct p2s_session *s, int dir, struct p2s_model *m)
 	if (dir < 0 || has_numbers(m) || !p2s_store_newest(dir, &old, &why))
 		return;
 	p2s_model_init(&kept);
-	if (p2s_key_matches(&old, m, &s->host, &any, reason, sizeof reason) && p2s_recheck_record(dir, &old, m)) {
+	if (p2s_key_matches(&old, m, &s->host, &any, reason, sizeof reason) && p2s_recheck_record(dir, &old, m, &spoken)) {
 		text = p2s_store_full(dir, &old, &len);
 		if (text != NULL && p2s_emit_parse_full(text, len, &kept) == 1 && has_numbers(&kept))
 			take_numbers(m, &kept);

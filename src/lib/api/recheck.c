@@ -8,7 +8,6 @@
 #include "api/hit.h"
 #include "emit/emit.h"
 #include "ipc/proto.h"
-#include "kept/recheck.h"
 #include "kept/store.h"
 
 /* Back to what it was before the hit. */
@@ -108,17 +107,17 @@ int32_t p2s_recheck_hit(struct p2s_session *s, const struct p2s_places *places, 
 	return rc;
 }
 
-int32_t p2s_recheck_record(int dir, const struct p2s_record *r, const struct p2s_model *now)
+int32_t p2s_recheck_record(int dir, const struct p2s_record *r, const struct p2s_model *now, struct p2s_recheck *out)
 {
-	struct p2s_recheck out;
 	struct p2s_model kept;
 	int32_t same = 1;
 	size_t len = 0;
 	char *text = p2s_store_full(dir, r, &len);
 
+	memset(out, 0, sizeof *out);
 	p2s_model_init(&kept);
 	if (text != NULL && p2s_emit_parse_full(text, len, &kept) == 1)
-		same = p2s_recheck_compare(&kept, now, &out);
+		same = p2s_recheck_compare(&kept, now, out);
 	p2s_model_free(&kept);
 	free(text);
 	return same;

@@ -4,6 +4,7 @@
 
 #include "api/internal.h"
 #include "kept/place.h"
+#include "kept/recheck.h"
 #include "kept/record.h"
 
 struct p2s_refused { /* a record that was found wanting; path "": none */
@@ -16,7 +17,7 @@ struct p2s_refused { /* a record that was found wanting; path "": none */
 int32_t p2s_recheck_hit(struct p2s_session *s, const struct p2s_places *places, struct p2s_refused *refused,
                         p2psafe_report *report, int32_t *hit, char *why, size_t cap);
 /* 0 if a run just made shows that the record in dir no longer speaks of this machine, 1 if not, or if its evidence is not
- * there. */
-int32_t p2s_recheck_record(int dir, const struct p2s_record *r, const struct p2s_model *now);
+ * there. *out says what speaks against it. */
+int32_t p2s_recheck_record(int dir, const struct p2s_record *r, const struct p2s_model *now, struct p2s_recheck *out);
 
 #endif

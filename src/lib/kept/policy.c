@@ -12,6 +12,17 @@ static size_t width(const struct p2s_record *r)
 	return n;
 }
 
+/* 1 if a pair of the group was not tested. */
+static int32_t leaves_untested(const struct p2s_record *r)
+{
+	for (size_t a = 0; a < r->gpu_count; a++)
+		for (size_t b = 0; b < r->gpu_count; b++)
+			if (a != b && r->gpus[a].tested && r->gpus[b].tested &&
+				p2s_rules_worse(r->verdict[(a * r->gpu_count + b) * P2S_CONSUMERS], P2PSAFE_VERDICT_OK) == P2PSAFE_VERDICT_UNTESTED)
+				return 1;
+	return 0;
+}
+
 /* 1 if a is strictly worse than b. */
 static int32_t worse(int32_t a, int32_t b)
 {
@@ -39,8 +50,9 @@ enum p2s_policy p2s_policy_replace(const struct p2s_record *old, int32_t valid, 
 		if (now->level < old->level || width(now) < width(old))
 			return P2S_POLICY_KEEP;
 		/* What says more is published, and takes the failure along (kept/carry.h). */
-		return old->passes + 1 >= P2S_CARRY_PASSES || now->level > old->level || width(now) > width(old) ? P2S_POLICY_REPLACE
-																											   : P2S_POLICY_COUNT_PASS;
+		return old->passes + 1 >= P2S_CARRY_PASSES || now->level > old->level || width(now) > width(old) || leaves_untested(old)
+				   ? P2S_POLICY_REPLACE
+				   : P2S_POLICY_COUNT_PASS;
 	}
 	/* A run that did not measure cannot say that a slow pair is no longer slow. */
 	if (before == P2PSAFE_VERDICT_DEGRADED && after == P2PSAFE_VERDICT_OK && !now->measured)

@@ -9,7 +9,8 @@
 
 static int32_t differs(struct p2s_recheck *r, const char *what, const char *of)
 {
-	snprintf(r->changed, sizeof r->changed, "%s of %s changed", what, of);
+	if (r->changed[0] == '\0')
+		snprintf(r->changed, sizeof r->changed, "%s of %s changed", what, of);
 	return 0;
 }
 
@@ -119,20 +120,25 @@ static int32_t nothing_logged(struct p2s_recheck *r, const struct p2s_model *kep
 	return 1;
 }
 
+/* Of one GPU of now's group. */
+static int32_t same_card(struct p2s_recheck *r, const struct p2s_model *kept, const struct p2s_gpu *now)
+{
+	for (size_t k = 0; k < kept->gpu_count; k++)
+		if (strcmp(kept->gpus[k].address, now->address) == 0)
+			return same_gpu(r, &kept->gpus[k], now);
+	return differs(r, "the list of GPUs", "this machine");
+}
+
 int32_t p2s_recheck_compare(const struct p2s_model *kept, const struct p2s_model *now, struct p2s_recheck *out)
 {
+	int32_t same = 1;
+
 	memset(out, 0, sizeof *out);
 	for (size_t i = 0; i < now->gpu_count; i++) {
-		const struct p2s_gpu *g = &now->gpus[i];
-		const struct p2s_gpu *before = NULL;
-
-		for (size_t k = 0; k < kept->gpu_count && g->in_group; k++)
-			if (strcmp(kept->gpus[k].address, g->address) == 0)
-				before = &kept->gpus[k];
-		if (g->in_group && before == NULL)
-			return differs(out, "the list of GPUs", "this machine");
-		if (before != NULL && !same_gpu(out, before, g))
-			return 0;
+		if (!now->gpus[i].in_group || same_card(out, kept, &now->gpus[i]))
+			continue;
+		out->other[i] = 1;
+		same = 0;
 	}
-	return nothing_logged(out, kept, now);
+	return same && nothing_logged(out, kept, now);
 }

@@ -10,6 +10,8 @@
 struct p2s_recheck {
 	char changed[160]; /* the first thing that is not as it was; "" nothing */
 	char unread[160];  /* what could not be compared, comma-separated; "" nothing */
+	unsigned char other[P2S_MAX_GPUS]; /* 1 for each GPU of now that is another card, is reached another way or works otherwise;
+										* all 0 where nothing but the log speaks against what was kept */
 };
 
 /* Compares every GPU of now's group. Returns 1 when nothing is known to have changed. A value that is unread on either side
