@@ -124,15 +124,16 @@ int32_t p2s_record_from_model(struct p2s_record *r, const struct p2s_model *m, c
 	for (size_t i = 0; i < m->pair_count; i++) {
 		const struct p2s_pair *p = &m->pairs[i];
 		size_t cell;
-		int32_t oom = 0;
 
 		if (map[p->src] < 0 || map[p->dst] < 0)
 			continue;
 		cell = (size_t)map[p->src] * n + (size_t)map[p->dst];
 		r->path[cell] = (unsigned char)p->path;
 		r->verdict[cell * P2S_CONSUMERS] = (unsigned char)p->verdict;
+		/* as it was judged, what measuring took away included */
 		for (int32_t c = 1; c < P2S_CONSUMERS; c++)
-			r->verdict[cell * P2S_CONSUMERS + (size_t)c] = (unsigned char)p2s_rules_consumer(p, c, NULL, &oom);
+			if (c != P2PSAFE_CONSUMER_MULTICAST)
+				r->verdict[cell * P2S_CONSUMERS + (size_t)c] = p->permits[c];
 	}
 	for (size_t i = 0; i < m->staged_count; i++) {
 		const struct p2s_staged *s = &m->staged[i];
