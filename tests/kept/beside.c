@@ -137,11 +137,39 @@ static void passes_in_a_row(void **state)
 	}
 }
 
+/* What lies behind a record that cannot be read still counts, for the rank that mends the folder as for those after it. */
+static void behind_a_damaged_record(void **state)
+{
+	static const char *const scripts[] = {"bad 0 1", "hang 0 1"};
+	struct kept *k = *state;
+
+	for (size_t i = 0; i < 2 * sizeof scripts / sizeof scripts[0]; i++) {
+		int32_t want = i < 2 ? P2PSAFE_VERDICT_CORRUPT : P2PSAFE_VERDICT_HANG;
+		const char *gpus = i % 2 ? "0,1" : NULL;
+
+		tmp_remove(k->cache);
+		kept_script(k, scripts[i / 2]);
+		assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+		tmp_write(k->cache, "2.json", "{");
+		kept_script(k, "");
+		vetoed(decide(k, gpus), want, 1);
+		vetoed(decide(k, gpus), want, 1);
+		assert_int_equal(decide(k, "1,2").allowed, 1);
+		kept_script(k, "bad 1 2");
+		tmp_write(k->cache, "9.json", "{");
+		vetoed(test(k, "1,2", P2PSAFE_LEVEL_QUICK), P2PSAFE_VERDICT_CORRUPT, 0);
+		kept_script(k, "");
+		vetoed(decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
+		vetoed(decide(k, "0,1"), want, 1);
+	}
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, kept_setup, kept_teardown)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(beside_a_better_record), T(beside_a_good_record), T(beside_a_worse_one), T(passes_in_a_row)};
+	const struct CMUnitTest tests[] = {T(beside_a_better_record), T(beside_a_good_record), T(beside_a_worse_one), T(passes_in_a_row),
+	                                   T(behind_a_damaged_record)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,12 +217,15 @@ static int32_t add_failures(struct before *b, const struct p2s_record *now, enum
 	return 0;
 }
 
-/* Does what is kept say something that now does not? Then it counts for all who ask the same. */
-static int32_t says_more(const struct before *b, const struct p2s_record *now)
+/* Does what stays say something that now does not? Then it counts for all who ask the same. A failure that a pass does not outweigh
+ * does, and it is published again: also where something that cannot be read lay in front of it. */
+static int32_t says_more(const struct before *b, const struct p2s_record *now, enum p2s_policy policy)
 {
 	int32_t kept = p2s_record_worst(&b->old);
 	int32_t own = p2s_record_worst(now);
 
+	if (policy != P2S_POLICY_KEEP)
+		return policy == P2S_POLICY_COUNT_PASS;
 	return b->serves && (p2s_rules_is_bad(own) || now->gpu_ended || (kept != own && p2s_rules_worse(kept, own) == kept));
 }
 
@@ -269,7 +272,7 @@ static int32_t publish(struct testing *t, int32_t for_all)
 		if (p2s_record_worst(&now) == P2PSAFE_VERDICT_UNTESTED)
 			now.retries = p2s_record_worst(&b.old) == P2PSAFE_VERDICT_UNTESTED ? b.old.retries + 1 : 0;
 		add = add_failures(&b, &now, &policy);
-		other = policy != P2S_POLICY_REPLACE && says_more(&b, &now);
+		other = says_more(&b, &now, policy);
 	}
 	if (policy == P2S_POLICY_REPLACE) {
 		other = b.same_host && p2s_carry_failures(&now, &b.old);
