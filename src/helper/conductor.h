@@ -45,12 +45,17 @@ enum {
 enum {
 	P2S_RC_GONE = 100,  /* the worker ended: answer.where says how */
 	P2S_RC_STUCK = 101, /* no answer: the engine or the driver hangs; the worker was killed */
-	P2S_RC_LATE = 102,  /* the run's deadline came first */
+	P2S_RC_LATE = 102,  /* the run's deadline came first, or had come when it was asked */
 	P2S_RC_UNSENT = 103 /* the worker had ended before, and never took this request: answer.where says how */
 };
 
 /* Of a worker that nobody told to end. */
-enum { P2S_END_NONE = 0, P2S_END_DIED = 1, P2S_END_STUCK = 2 /* no answer to this channel: it was killed */ };
+enum {
+	P2S_END_NONE = 0,
+	P2S_END_DIED = 1,
+	P2S_END_STUCK = 2, /* no answer to this channel: it was killed */
+	P2S_END_LATE = 3   /* no answer yet when the deadline came */
+};
 
 enum { P2S_CHAN_GPU = 0, P2S_CHAN_PEER = 1, P2S_CHAN_KINDS = 2 };
 
@@ -62,6 +67,7 @@ struct p2s_chan {
 	struct p2s_proc *proc;
 	uint32_t gpu;
 	uint32_t seq;
+	uint32_t sent; /* the last that was sent: a dead channel takes requests and sends none */
 	uint32_t op;
 	uint64_t wait_until_ns;
 	uint64_t behind_ns; /* how long the request may take that was sent before the one in front of it was answered; 0: there is none */
@@ -224,6 +230,8 @@ void p2s_chan_post(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_req
 void p2s_chan_follow(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req);
 /* Has its worker ended while nobody waited for an answer? Then the channel is dead. */
 void p2s_chan_look(struct p2s_run *run, struct p2s_chan *chan);
+/* Whose end is P2S_END_LATE: was all that it had been asked for done since, or is by then? */
+int p2s_chan_caught_up(struct p2s_chan *chan, uint64_t until_ns);
 /* P2S_RC_*. *fd (may be NULL) gets a descriptor. */
 int p2s_chan_wait(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_answer *answer, int *fd);
 int p2s_chan_wait_device(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_device *device,

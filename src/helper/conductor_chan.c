@@ -81,6 +81,8 @@ static void send_request(struct p2s_run *run, struct p2s_chan *chan, const struc
 		note_end(run, chan);
 	else if (io != P2S_IO_OK)
 		die(chan, P2S_END_DIED, "worker takes no requests");
+	else
+		chan->sent = req->seq;
 }
 
 void p2s_chan_post(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_request *req, int fd)
@@ -142,6 +144,8 @@ static int receive(struct p2s_run *run, struct p2s_chan *chan, union p2s_op_any 
 	*got = 0;
 	if (fd != NULL)
 		*fd = -1;
+	if (atomic_load(&chan->dead) && atomic_load(&chan->end) == P2S_END_LATE)
+		return P2S_RC_LATE; /* which is nobody's fault, whoever asked first */
 	if (atomic_load(&chan->dead)) /* before what is waited for was sent, or when what follows it was */
 		return chan->behind_ns != 0 ? P2S_RC_GONE : P2S_RC_UNSENT;
 	for (;;) {
@@ -170,7 +174,7 @@ static int receive(struct p2s_run *run, struct p2s_chan *chan, union p2s_op_any 
 		}
 		if (p2s_now_ns() >= run->last_ns) {
 			p2s_chan_abort(chan);
-			die(chan, P2S_END_NONE, "the deadline came first");
+			die(chan, P2S_END_LATE, "the deadline came first");
 			atomic_store(&run->deadline, 1);
 			return P2S_RC_LATE;
 		}
@@ -180,6 +184,28 @@ static int receive(struct p2s_run *run, struct p2s_chan *chan, union p2s_op_any 
 		p2s_chan_abort(chan);
 		until = p2s_now_ns() + ABORT_NS;
 	}
+}
+
+int p2s_chan_caught_up(struct p2s_chan *chan, uint64_t until_ns)
+{
+	int ok = 1;
+
+	pthread_mutex_lock(&chan->lock);
+	for (uint32_t seq = 0; ok && seq != chan->sent;) {
+		union p2s_op_any any;
+		uint16_t got;
+		int fd;
+
+		ok = p2s_codec_recv(chan->sock, &p2s_op_table, &got, &any, sizeof any, &fd, until_ns) == P2S_IO_OK;
+		if (!ok)
+			break;
+		if (fd >= 0)
+			close(fd);
+		seq = got == p2s_id_op_device ? any.device.seq : any.answer.seq;
+		ok = got == p2s_id_op_device || any.answer.rc == P2S_RC_OK;
+	}
+	pthread_mutex_unlock(&chan->lock);
+	return ok;
 }
 
 int p2s_chan_wait(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_answer *answer, int *fd)

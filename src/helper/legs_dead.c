@@ -1,9 +1,11 @@
-/* GPUs and workers that ended before they were told to. In the middle of a leg that is the leg's verdict, and what could not run any
+/* GPUs and workers that ended before they were told to, or were silent when the deadline came. In the middle of a leg that is the leg's verdict, and what could not run any
  * more is untested. But where no leg runs (host memory is shared, a host link is measured, memory is held, nothing is asked at all) a
  * pair may have passed everything that it needs, by a GPU and a driver that did not live to the end of the test. */
 #include <stdio.h>
 
 #include "helper/legs.h"
+
+#define LATE_NS (100 * P2S_MS) /* what is left behind it is for the workers to end and for the last message */
 
 /* Has the pair passed over this mapping what every consumer asks for? Else nobody would take it for OK. */
 static int passed(struct p2s_run *run, uint32_t a, uint32_t b, int m)
@@ -13,32 +15,40 @@ static int passed(struct p2s_run *run, uint32_t a, uint32_t b, int m)
 	return !atomic_load(&way->bad) && way->verdict[P2PSAFE_LEG_STALE][m] == P2PSAFE_VERDICT_OK;
 }
 
-/* The last leg that a test runs is the one that is taken back. */
+/* The last leg that a test runs is the one that is taken back. Of a GPU that was asked and had not answered when the deadline came
+ * nobody knows more: then it is the one that all consumers need, which nobody passes without. */
 static void take_back(struct p2s_run *run, uint32_t a, uint32_t b, int m, const struct p2s_chan *chan)
 {
+	int end = atomic_load(&chan->end);
 	struct p2s_lib_leg out = {.src = a,
 	                          .dst = b,
-	                          .leg = P2PSAFE_LEG_LOAD,
+	                          .leg = end == P2S_END_LATE ? P2PSAFE_LEG_STALE : P2PSAFE_LEG_LOAD,
 	                          .mapping = p2s_mapping_word[m],
 	                          .initiator = a,
-	                          .verdict = atomic_load(&chan->end) == P2S_END_STUCK ? P2PSAFE_VERDICT_HANG
-	                                                                              : P2PSAFE_VERDICT_ERROR};
+	                          .verdict = end == P2S_END_LATE    ? P2PSAFE_VERDICT_UNTESTED
+	                                     : end == P2S_END_STUCK ? P2PSAFE_VERDICT_HANG
+	                                                            : P2PSAFE_VERDICT_ERROR};
 
 	if (!passed(run, a, b, m))
 		return;
-	snprintf(out.note, sizeof out.note, "%s", chan->why);
+	if (end == P2S_END_LATE)
+		snprintf(out.note, sizeof out.note, "GPU %s had not answered when the deadline came", run->gpu[chan->gpu].address);
+	else
+		snprintf(out.note, sizeof out.note, "%s", chan->why);
 	p2s_link_leg(run, &out);
 }
 
 /* All pairs of a GPU over the mappings that the worker served. The process that works on one GPU alone speaks for it however a pair
- * was reached, unless it ended in the middle of a leg with another. */
+ * was reached, unless it ended in the middle of a leg with another; and so does an engine that may hang, as one that does. */
 static void pairs_of(struct p2s_run *run, const struct p2s_chan *chan, int kind, int in_leg)
 {
+	int all = atomic_load(&chan->end) == P2S_END_LATE;
+
 	for (uint32_t i = 0; i < run->tested_count; i++) {
 		uint32_t o = run->tested[i];
 
 		for (int m = 0; m < P2S_M_COUNT && o != chan->gpu; m++) {
-			if (kind == P2S_CHAN_PEER ? m != P2S_M_PEER : in_leg && m == P2S_M_PEER)
+			if (!all && (kind == P2S_CHAN_PEER ? m != P2S_M_PEER : in_leg && m == P2S_M_PEER))
 				continue;
 			take_back(run, chan->gpu, o, m, chan);
 			take_back(run, o, chan->gpu, m, chan);
@@ -61,14 +71,16 @@ static void look(struct p2s_run *run, uint32_t g, int kind)
 	struct p2s_chan *chan = &run->gpu[g].chan[kind];
 	int in_leg = told(run, chan, kind);
 	int32_t state;
+	int end;
 
 	p2s_chan_look(run, chan);
+	end = atomic_load(&chan->end);
 	pthread_mutex_lock(&run->table_lock);
 	state = run->gpu[g].state;
 	pthread_mutex_unlock(&run->table_lock);
 	if (state == P2PSAFE_GPU_STATE_WEDGED) /* it takes its pairs along; its worker was killed */
 		return;
-	if (atomic_load(&chan->end) != P2S_END_NONE && !(in_leg && kind == P2S_CHAN_PEER))
+	if (end == P2S_END_LATE || (end != P2S_END_NONE && !(in_leg && kind == P2S_CHAN_PEER)))
 		pairs_of(run, chan, kind, in_leg);
 }
 
@@ -105,7 +117,9 @@ static void take_answer(struct p2s_run *run, uint32_t g, int kind)
 	if (p2s_chan_wait(run, chan, &answer, NULL) == P2S_RC_OK)
 		return;
 	p2s_run_own_failed(run, chan, &answer);
-	if (atomic_load(&chan->dead) && atomic_load(&chan->end) == P2S_END_NONE && answer.rc != P2S_RC_LATE)
+	if (answer.rc == P2S_RC_STUCK)
+		atomic_store(&chan->told, 1); /* by the GPU's state: who shared the worker that was killed did nothing wrong */
+	if (atomic_load(&chan->dead) && atomic_load(&chan->end) == P2S_END_NONE)
 		atomic_store(&chan->end, P2S_END_DIED);
 }
 
@@ -127,9 +141,25 @@ static void ask_all(struct p2s_run *run)
 				take_answer(run, run->tested[i], kind);
 }
 
+/* The deadline falls in the middle of something on a healthy machine, too, which is done a moment later; an engine that hangs does
+ * not come back. */
+static void wait_for_late(struct p2s_run *run)
+{
+	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++) {
+		for (uint32_t i = 0; i < run->tested_count; i++) {
+			struct p2s_chan *chan = &run->gpu[run->tested[i]].chan[kind];
+
+			if (atomic_load(&chan->end) == P2S_END_LATE && p2s_chan_caught_up(chan, run->last_ns + LATE_NS))
+				atomic_store(&chan->end, P2S_END_NONE);
+		}
+	}
+}
+
 void p2s_dead_tell(struct p2s_run *run)
 {
 	ask_all(run);
+	wait_for_late(run);
+	run->cycle = 0; /* what is told now is no repetition, which would take nothing back */
 	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++)
 		for (uint32_t i = 0; i < run->tested_count; i++)
 			if (run->gpu[run->tested[i]].inited[kind])

@@ -36,6 +36,7 @@ static struct {
 	int bad_rc;
 	int32_t bad_error;
 	int bad_last; /* and with it the time is over */
+	int catches_up; /* what the deadline cut off is done after all */
 	atomic_int bad; /* it came */
 } w;
 
@@ -67,7 +68,8 @@ void p2s_link_leg(struct p2s_run *run, const struct p2s_lib_leg *leg)
 		if (p2s_mapping_word[m] == leg->mapping)
 			t = &w.told[leg->src * GPUS + leg->dst][m];
 	assert_non_null(t);
-	(void)run;
+	/* Of a repetition it would take nothing back. */
+	assert_true(run->cycle == 0 || leg->verdict == P2PSAFE_VERDICT_OK);
 	if (leg->leg == P2PSAFE_LEG_LOAD)
 		t->load = leg->verdict;
 	else if (leg->leg == P2PSAFE_LEG_STALE)
@@ -125,6 +127,12 @@ void p2s_chan_look(struct p2s_run *run, struct p2s_chan *chan)
 	(void)run, (void)chan;
 }
 
+int p2s_chan_caught_up(struct p2s_chan *chan, uint64_t until_ns)
+{
+	assert_true(chan->gpu == w.bad_gpu && until_ns > w.run.last_ns && until_ns < w.run.last_ns + 400 * P2S_MS);
+	return w.catches_up;
+}
+
 static int kind_of(const struct p2s_chan *chan)
 {
 	return chan == &w.gpu[chan->gpu].chan[OF_PEER] ? OF_PEER : OF_GPU;
@@ -136,15 +144,15 @@ static int answer_of(struct p2s_chan *chan, uint32_t op, struct p2s_op_answer *a
 	memset(answer, 0, sizeof *answer);
 	answer->device_ns = 1000;
 	if (atomic_load(&chan->dead))
-		return answer->rc = P2S_RC_UNSENT;
+		return answer->rc = atomic_load(&chan->end) == P2S_END_LATE ? P2S_RC_LATE : P2S_RC_UNSENT;
 	if (chan->gpu != w.bad_gpu || kind_of(chan) != w.bad_kind || (op != w.bad_op && !atomic_load(&w.bad)))
 		return answer->rc = P2S_RC_OK;
 	atomic_store(&w.bad, 1);
 	if (w.bad_last)
 		w.run.stop_ns = 0;
-	if (w.bad_rc == P2S_RC_GONE || w.bad_rc == P2S_RC_STUCK) {
+	if (w.bad_rc == P2S_RC_GONE || w.bad_rc == P2S_RC_STUCK || w.bad_rc == P2S_RC_LATE) {
 		atomic_store(&chan->dead, 1);
-		atomic_store(&chan->end, w.bad_rc == P2S_RC_GONE ? P2S_END_DIED : P2S_END_STUCK);
+		atomic_store(&chan->end, w.bad_rc == P2S_RC_GONE ? P2S_END_DIED : w.bad_rc == P2S_RC_LATE ? P2S_END_LATE : P2S_END_STUCK);
 	}
 	answer->cuda_error = w.bad_error;
 	return answer->rc = w.bad_rc;
@@ -320,6 +328,48 @@ static void behind_the_deadline_nobody_is_asked(void **state)
 	load_is(GPUS, 0, 0);
 }
 
+static void stale_is(uint32_t gpu, int32_t verdict)
+{
+	for (uint32_t i = 0; i < GPUS * GPUS; i++)
+		for (int m = 0; m < P2S_M_COUNT && i / GPUS != i % GPUS; m++)
+			assert_int_equal(w.told[i][m].stale, i / GPUS == gpu || i % GPUS == gpu ? verdict : 0);
+}
+
+/* An engine that had something to do when the deadline came, and did not do it, may hang: no pair of it is OK, over no mapping, though
+ * all had passed, and all the same that it was in a repetition. What is done a moment later was only cut off. */
+static void silence_at_the_deadline_is_no_pass(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < P2S_CHAN_KINDS; kind++) {
+		for (int catches_up = 0; catches_up < 2; catches_up++) {
+			machine();
+			goes_wrong(1, kind, P2S_OP_PEEK, P2S_RC_LATE, 0);
+			w.run.cycle = 3;
+			w.catches_up = catches_up;
+			p2s_dead_tell(&w.run);
+			stale_is(1, catches_up ? 0 : P2PSAFE_VERDICT_UNTESTED);
+			assert_int_equal(w.told[1][P2S_M_PEER].load, 0);
+			assert_int_equal(w.gpu[1].state, P2PSAFE_GPU_STATE_READY);
+		}
+	}
+}
+
+/* Under load several senders share a channel. The deadline of one of them is no error of the others. */
+static void the_deadline_of_one_sender_is_no_error_of_another(void **state)
+{
+	(void)state;
+	machine();
+	goes_wrong(1, OF_PEER, P2S_OP_COPY, P2S_RC_LATE, 0);
+	p2s_load_run(&w.run);
+	assert_true(atomic_load(&w.bad));
+	for (uint32_t i = 0; i < GPUS * GPUS; i++)
+		assert_true(w.told[i][P2S_M_PEER].load == 0 || w.told[i][P2S_M_PEER].load == P2PSAFE_VERDICT_OK ||
+		            w.told[i][P2S_M_PEER].load == P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(w.told[1 * GPUS + 0][P2S_M_PEER].load, P2PSAFE_VERDICT_UNTESTED);
+	p2s_dead_tell(&w.run);
+	stale_is(1, P2PSAFE_VERDICT_UNTESTED);
+}
+
 /* Copies to the host run beside those that are judged, and no pair is blamed for what they do wrong. In the last one before the time
  * is over a context is lost, or the process dies: no copy comes behind it that would show it. */
 static void an_end_beside_the_load_is_told(void **state)
@@ -351,6 +401,8 @@ int main(void)
 		cmocka_unit_test(whose_end_is_known_is_not_asked),
 		cmocka_unit_test(behind_the_deadline_nobody_is_asked),
 		cmocka_unit_test(an_end_beside_the_load_is_told),
+		cmocka_unit_test(silence_at_the_deadline_is_no_pass),
+		cmocka_unit_test(the_deadline_of_one_sender_is_no_error_of_another),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
