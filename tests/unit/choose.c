@@ -88,6 +88,23 @@ static void islands(void **state)
 	p2s_model_free(&m);
 }
 
+/* The level of the test, where whoever NCCL may use was tested. */
+static void a_kept_level(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	judged(&m, 4);
+	for (int outside = 0; outside < 2; outside++) {
+		m.kept_hit = 1;
+		m.nccl_level = P2PSAFE_PATH_PXB;
+		m.gpus[3].in_group = !outside;
+		p2s_choose(&m);
+		assert_int_equal(m.nccl_level, outside ? P2PSAFE_PATH_UNKNOWN : P2PSAFE_PATH_PXB);
+	}
+	p2s_model_free(&m);
+}
+
 static void expect_ordinals(struct p2s_model *m, const char *visible, const char *order, int32_t a, int32_t b, int32_t c)
 {
 	p2s_choose_ordinals(m, visible, order);
@@ -212,7 +229,7 @@ static void driver_order(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(transport), cmocka_unit_test(islands), cmocka_unit_test(ordinals),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(transport), cmocka_unit_test(islands), cmocka_unit_test(a_kept_level), cmocka_unit_test(ordinals),
 										 cmocka_unit_test(driver_order)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,10 @@ int32_t p2s_choose(struct p2s_model *m)
 				worst = P2PSAFE_TRANSPORT_NET;
 	}
 	m->transport = worst;
-	if (!m->kept_hit) /* a kept answer brings the level of its test: what that rests on is not all in the record */
+	/* A kept answer brings the level of its test: what that rests on is not all in the record, but whom NCCL may use now is known. */
+	if (!m->kept_hit)
 		m->nccl_level = p2s_choose_level(m);
+	else if (!p2s_choose_all_in_group(m))
+		m->nccl_level = P2PSAFE_PATH_UNKNOWN;
 	return p2s_choose_islands(m);
 }

@@ -10,6 +10,8 @@
 int32_t p2s_choose(struct p2s_model *m);
 /* The maximal safe cliques of the group, largest first, then by index. */
 int32_t p2s_choose_islands(struct p2s_model *m);
+/* 1 if every GPU that this process may use is in the group. */
+int32_t p2s_choose_all_in_group(const struct p2s_model *m);
 /* The farthest of NCCL's path types such that every pair as near as that, or nearer, is safe for NCCL, and there is one; never
  * farther than NCCL goes by itself. P2PSAFE_PATH_UNKNOWN: there is none, or NCCL's view of the paths is not known. */
 int32_t p2s_choose_level(const struct p2s_model *m);

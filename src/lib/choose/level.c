@@ -8,18 +8,25 @@ static const int32_t levels[] = {P2PSAFE_PATH_PXB, P2PSAFE_PATH_PIX, P2PSAFE_PAT
 #define BROADCOM 0x1000u /* also LSI's; the older PLX, 10b5, is left as it is */
 #define UNREAD 0xffffu
 
+int32_t p2s_choose_all_in_group(const struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++)
+		if (m->gpus[i].ours != m->gpus[i].in_group)
+			return 0;
+	return 1;
+}
+
 /* Do we see the paths that NCCL will see? Not where a hypervisor shapes the tree, nor where nobody told which links there are:
  * what we take for a far pair may be near to NCCL. */
 static int32_t same_view(const struct p2s_model *m)
 {
 	if (m->nothing_tested || m->pair_count == 0 || strcmp(m->virtualization, "none") != 0)
 		return 0;
-	for (size_t i = 0; i < m->gpu_count; i++) {
-		const struct p2s_gpu *g = &m->gpus[i];
-
-		if (g->ours != g->in_group || (g->in_group && g->facts.nvlinks_active == P2S_UNREAD))
+	if (!p2s_choose_all_in_group(m))
+		return 0;
+	for (size_t i = 0; i < m->gpu_count; i++)
+		if (m->gpus[i].in_group && m->gpus[i].facts.nvlinks_active == P2S_UNREAD)
 			return 0;
-	}
 	for (size_t i = 0; i < m->pair_count; i++)
 		if (m->pairs[i].nccl_path == P2PSAFE_PATH_UNKNOWN || m->pairs[i].path == P2PSAFE_PATH_UNKNOWN)
 			return 0;
