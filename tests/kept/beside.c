@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "kept.h"
 
+#include <sys/file.h>
+
 static struct answer decide(const struct kept *k, const char *gpus)
 {
 	struct p2psafe_options o;
@@ -164,12 +166,55 @@ static void behind_a_damaged_record(void **state)
 	}
 }
 
+static struct answer recheck_without_a_helper(const struct kept *k, const char *gpus)
+{
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	o.gpus = gpus;
+	o.flags |= P2PSAFE_FLAG_RECHECK;
+	o.helper_path = "/nonexistent/helper";
+	o.deadline_ms = 300;
+	return kept_ask(p2psafe_decide, &o);
+}
+
+/* What a recheck could not confirm is no answer either when the lock is held and patience ends; who comes later hears the same. */
+static void refused_and_the_lock_is_held(void **state)
+{
+	struct kept *k = *state;
+	char path[200];
+	int fd;
+
+	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	snprintf(path, sizeof path, "%s/lock", k->cache);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	vetoed(recheck_without_a_helper(k, NULL), P2PSAFE_VERDICT_UNTESTED, 0);
+	close(fd);
+	vetoed(decide(k, NULL), P2PSAFE_VERDICT_UNTESTED, 1);
+	assert_int_equal(kept_runs(k), 1);
+}
+
+/* Nor is it taken over because it is bad elsewhere. */
+static void refused_and_bad_elsewhere(void **state)
+{
+	struct kept *k = *state;
+
+	kept_script(k, "bad 0 1");
+	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+	vetoed(recheck_without_a_helper(k, "1,2"), P2PSAFE_VERDICT_UNTESTED, 0);
+	assert_int_equal(decide(k, "1,2").allowed, 1); /* nothing is known against it */
+	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, kept_setup, kept_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {T(beside_a_better_record), T(beside_a_good_record), T(beside_a_worse_one), T(passes_in_a_row),
-	                                   T(behind_a_damaged_record)};
+	                                   T(behind_a_damaged_record), T(refused_and_the_lock_is_held),
+	                                   T(refused_and_bad_elsewhere)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,8 @@ struct testing {
 	int32_t unmarked;  /* no marker could be written */
 	int32_t recall;    /* numbers that were measured before count */
 	int32_t gpu_ended; /* a GPU did not last */
-	struct p2s_refused refused; /* record that a recheck spoke against */
+	int32_t gave_up;   /* somebody else holds the lock */
+	struct p2s_refused *refused; /* records that a recheck spoke against; NULL nobody asked */
 };
 
 static int32_t find(struct testing *t, const char *code, int32_t severity, const char *source, const char *text)
@@ -185,6 +186,20 @@ static void forget_cards(struct p2s_record *old, const struct p2s_model *m, cons
 	}
 }
 
+static void path_of(const struct testing *t, uint64_t generation, char *path, size_t cap)
+{
+	snprintf(path, cap, "%.480s/%llu.json", t->places.place[t->places.write].dir, (unsigned long long)generation);
+}
+
+/* Did a recheck speak against that record? */
+static int32_t refused(const struct testing *t, uint64_t generation)
+{
+	char path[600];
+
+	path_of(t, generation, path, sizeof path);
+	return t->refused != NULL && p2s_recheck_refused(t->refused, path) >= 0;
+}
+
 static void look_before(struct testing *t, uint64_t highest, struct before *b)
 {
 	struct p2s_request any = t->s->request;
@@ -202,7 +217,7 @@ static void look_before(struct testing *t, uint64_t highest, struct before *b)
 	if (b->same_host)
 		forget_cards(&b->old, t->m, &spoken);
 	b->newest = b->old.generation == highest;
-	b->serves = b->valid && b->newest && p2s_key_matches(&b->old, t->m, &t->s->host, &t->s->request, reason, sizeof reason);
+	b->serves = b->valid && b->newest && !(t->gave_up && refused(t, highest)) && p2s_key_matches(&b->old, t->m, &t->s->host, &t->s->request, reason, sizeof reason);
 }
 
 /* What stays in place of a new answer learns what failed in it: worse counts, pair by pair. Returns 1 if it is to be published again.
@@ -236,8 +251,7 @@ static int32_t write_new(struct testing *t, struct p2s_record *now, uint64_t nex
 
 	free(full);
 	if (result == 1)
-		snprintf(t->m->kept_path, sizeof t->m->kept_path, "%.480s/%llu.json", t->places.place[t->places.write].dir,
-				 (unsigned long long)next);
+		path_of(t, next, t->m->kept_path, sizeof t->m->kept_path);
 	return result;
 }
 
@@ -379,20 +393,34 @@ int32_t p2s_decide_test(struct p2s_session *s, p2psafe_report *report)
 	return rc;
 }
 
+/* Takes what is kept now, unless it is the very record that a recheck spoke against. */
+static int32_t adopt(struct testing *t, p2psafe_report *report, int32_t *hit)
+{
+	char why[200];
+	int32_t rc;
+
+	p2s_model_free(t->m);
+	p2s_model_init(t->m);
+	rc = p2s_hit_adopt(t->s, &t->places.place[t->places.write], report, hit, why, sizeof why);
+	if (rc == 0 && *hit && t->refused != NULL && p2s_recheck_refused(t->refused, t->m->kept_path) >= 0) {
+		p2s_recheck_forget(report);
+		*hit = 0;
+	}
+	return rc;
+}
+
 /* Another process holds the lock and does not come back: say untested, so that all ranks of this start say the same. */
 static int32_t give_up(struct testing *t, p2psafe_report *report)
 {
-	char why[200];
 	int32_t hit = 0;
 	int32_t rc;
 
+	t->gave_up = 1;
 	if (!(t->s->request.flags & P2PSAFE_FLAG_NO_CACHE)) {
 		/* The holder may have published while we were about to leave. Does it so after this look, our number is taken: a number
 		 * from later would lay our veto on top of an answer that others already act on. */
 		take_number(t);
-		p2s_model_free(t->m);
-		p2s_model_init(t->m);
-		rc = p2s_hit_adopt(t->s, &t->places.place[t->places.write], report, &hit, why, sizeof why);
+		rc = adopt(t, report, &hit);
 		if (rc != 0 || hit)
 			return rc;
 	}
@@ -405,9 +433,7 @@ static int32_t give_up(struct testing *t, p2psafe_report *report)
 		return rc;
 	if (!publish(t, 1))
 		return 0;
-	p2s_model_free(t->m);
-	p2s_model_init(t->m);
-	rc = p2s_hit_adopt(t->s, &t->places.place[t->places.write], report, &hit, why, sizeof why);
+	rc = adopt(t, report, &hit);
 	if (rc != 0 || hit)
 		return rc;
 	rc = look_again(t, &group);
@@ -433,7 +459,7 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 	if (use_cache) {
 		p2s_model_free(t->m);
 		p2s_model_init(t->m);
-		rc = try_kept(t->s, &t->places, &t->refused, report, &hit, why, sizeof why);
+		rc = try_kept(t->s, &t->places, t->refused, report, &hit, why, sizeof why);
 		if (rc != 0 || hit)
 			return rc;
 		rc = look_again(t, &group);
@@ -449,9 +475,7 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 	/* The driver may have shown that only one GPU is ours: such an answer is made afresh each time. */
 	if (t->m->pair_count == 0 || !publish(t, 1))
 		return 0;
-	p2s_model_free(t->m);
-	p2s_model_init(t->m);
-	rc = p2s_hit_adopt(t->s, &t->places.place[t->places.write], report, &hit, why, sizeof why);
+	rc = adopt(t, report, &hit);
 	if (rc != 0 || hit)
 		return rc;
 	rc = look_again(t, &group);
@@ -464,7 +488,7 @@ int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 	struct p2s_places places;
 	struct testing t;
 	enum p2s_group group;
-	struct p2s_refused refused = {.path = ""};
+	struct p2s_refused refused = {.count = 0};
 	int32_t hit = 0;
 	char why[200];
 	int32_t rc = 0;
@@ -484,7 +508,7 @@ int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 	if (group != P2S_GROUP_TESTABLE)
 		return p2s_answer_finish(s, m, NULL);
 	open_testing(&t, s, report);
-	t.refused = refused;
+	t.refused = &refused;
 	if (t.dir < 0 && !s->request.simulated && s->request.flags & P2PSAFE_FLAG_REQUIRE_MARKER) {
 		rc = untested(&t, "NO_MARKER", t.places.why);
 	} else {

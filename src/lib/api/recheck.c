@@ -10,8 +10,7 @@
 #include "ipc/proto.h"
 #include "kept/store.h"
 
-/* Back to what it was before the hit. */
-static void forget(p2psafe_report *report)
+void p2s_recheck_forget(p2psafe_report *report)
 {
 	p2s_view_free(&report->decision);
 	p2s_model_init(&report->decision.m);
@@ -82,27 +81,46 @@ static int32_t recheck(struct p2s_session *s, p2psafe_report *report, const char
 	return rc;
 }
 
+int32_t p2s_recheck_refused(const struct p2s_refused *refused, const char *path)
+{
+	for (int32_t i = 0; i < refused->count; i++)
+		if (strcmp(refused->of[i].path, path) == 0)
+			return i;
+	return -1;
+}
+
+static void refuse(struct p2s_refused *refused, const char *path, const char *why)
+{
+	int32_t last = (int32_t)(sizeof refused->of / sizeof refused->of[0]) - 1;
+	int32_t i = refused->count < last ? refused->count++ : last;
+
+	snprintf(refused->of[i].path, sizeof refused->of[i].path, "%s", path);
+	snprintf(refused->of[i].why, sizeof refused->of[i].why, "%s", why);
+}
+
 int32_t p2s_recheck_hit(struct p2s_session *s, const struct p2s_places *places, struct p2s_refused *refused,
                         p2psafe_report *report, int32_t *hit, char *why, size_t cap)
 {
 	int32_t rc = p2s_hit_try(s, places, report, hit, why, cap);
-	char path[sizeof refused->path];
+	char path[sizeof refused->of[0].path];
 	char named[200];
 	int32_t same = 0;
+	int32_t known;
 
 	if (rc != 0 || !*hit)
 		return rc;
 	snprintf(path, sizeof path, "%s", report->decision.m.kept_path);
 	snprintf(named, sizeof named, "%s", why); /* of a hit: what of the key could not be compared */
-	if (strcmp(path, refused->path) != 0)
+	known = p2s_recheck_refused(refused, path);
+	if (known < 0)
 		rc = recheck(s, report, named, why, cap, &same);
 	else
-		snprintf(why, cap, "%s", refused->why);
+		snprintf(why, cap, "%s", refused->of[known].why);
 	if (rc == 0 && same)
 		return 0;
-	memcpy(refused->path, path, sizeof path);
-	snprintf(refused->why, sizeof refused->why, "%.199s", why);
-	forget(report);
+	if (known < 0)
+		refuse(refused, path, why);
+	p2s_recheck_forget(report);
 	*hit = 0;
 	return rc;
 }
