@@ -22,6 +22,7 @@ EXAMPLES = ROOT / "examples"
 HOSTS = ROOT / "tests" / "hosts"
 HEALTHY = HOSTS / "ok-2xh200-nvlink"
 BROKEN = HOSTS / "s01-founding-host"
+FAR = HOSTS / "x-far-pairs"
 UNTESTED = HOSTS / "driver-too-old"
 PROGRAM = os.environ.get("P2PSAFE_PROGRAM", "")
 UNIT = os.environ.get("P2PSAFE_UNIT", "")
@@ -236,6 +237,13 @@ class Kubernetes(Example):
             out = assignments(self.run_words([*server["command"], *show], P2PSAFE_SHARED=shared, GGML_CUDA_P2P="1"))
             self.assertEqual(out.get("NCCL_P2P_DISABLE"), wanted)
             self.assertEqual("GGML_CUDA_P2P" in out, wanted is None)
+        # a level counts in the environment that was looked at, and the server's is another
+        self.machine(FAR)
+        self.run_words(["p2psafe", "test", "--level", "quick", "--keep-going", "--no-measure"], wanted=1)
+        self.assertIn("NCCL_P2P_LEVEL", self.run_words(["p2psafe", "env"]))
+        self.run_words(init["command"], P2PSAFE_SHARED=shared)
+        out = assignments(self.run_words([*server["command"], *show], P2PSAFE_SHARED=shared))
+        self.assertEqual((out.get("NCCL_P2P_DISABLE"), out.get("NCCL_P2P_LEVEL")), ("1", None))
         # the program is missing: the init container fails and nothing half is left
         self.without_program()
         shutil.rmtree(str(shared))
