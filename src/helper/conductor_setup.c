@@ -417,9 +417,14 @@ static void export_buffer(struct p2s_run *run, uint32_t g, int m, uint32_t numbe
 	d->mapping_ready[m] = d->ipc_len > 0;
 }
 
-/* Pairs of a GPU whose own memory cannot be trusted are an error, not merely untested. */
-static void local_failed(struct p2s_run *run, uint32_t g, const char *why)
+/* Pairs of a GPU whose own memory cannot be trusted are an error, not merely untested. What the deadline cut off says nothing about
+ * memory. */
+static void local_failed(struct p2s_run *run, uint32_t g, const struct p2s_chan *chan, const char *why)
 {
+	if (atomic_load(&chan->end) == P2S_END_LATE) {
+		p2s_run_drop_gpu(run, g, 0, chan->why);
+		return;
+	}
 	for (uint32_t i = 0; i < run->tested_count; i++) {
 		uint32_t o = run->tested[i];
 
@@ -452,7 +457,7 @@ static void local_gpu(struct p2s_run *run, uint32_t g, uint64_t bytes)
 	}
 	for (uint32_t number = P2S_B_CUMEM; number <= P2S_B_PLAIN; number++) {
 		if (d->bytes[number] > 0 && !prove_local(run, chan, P2S_BUF(g, number), d->bytes[number], why, sizeof why)) {
-			local_failed(run, g, why);
+			local_failed(run, g, chan, why);
 			return;
 		}
 	}
@@ -473,7 +478,7 @@ static void local_peer(struct p2s_run *run, uint32_t g, uint64_t bytes)
 	if (prove_local(run, chan, P2S_BUF(g, P2S_B_PEER), d->bytes[P2S_B_PEER], why, sizeof why))
 		d->mapping_ready[P2S_M_PEER] = 1;
 	else
-		local_failed(run, g, why);
+		local_failed(run, g, chan, why);
 }
 
 static void too_full(struct p2s_run *run, uint32_t g)
