@@ -3,6 +3,9 @@
 #include "kept.h"
 
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 static struct answer decide(const struct kept *k, const char *gpus)
 {
@@ -208,13 +211,58 @@ static void refused_and_bad_elsewhere(void **state)
 	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
 }
 
+/* A test on a disk without room: a file can be made, but nothing gets into it. */
+static struct answer test_without_room(const struct kept *k, const char *gpus, struct answer *shared)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct rlimit none = {.rlim_cur = 100, .rlim_max = 100};
+
+		if (setrlimit(RLIMIT_FSIZE, &none) != 0)
+			_exit(1);
+		*shared = test(k, gpus, P2PSAFE_LEVEL_STANDARD);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	return *shared;
+}
+
+/* What cannot be written still takes back what is kept; what says nothing new leaves it. */
+static void no_room_for_a_worse_answer(void **state)
+{
+	struct answer *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct kept *k = *state;
+
+	assert_true(shared != MAP_FAILED);
+	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	assert_int_equal(test_without_room(k, NULL, shared).allowed, 1);
+	assert_int_equal(test_without_room(k, "0,1", shared).allowed, 1);
+	assert_int_equal(decide(k, NULL).kept, 1);
+	kept_script(k, "bad 0 1");
+	vetoed(test_without_room(k, NULL, shared), P2PSAFE_VERDICT_CORRUPT, 0);
+	assert_int_equal(kept_runs(k), 4);
+	vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 0); /* nothing is kept: it tested */
+	assert_int_equal(kept_runs(k), 5);
+	/* beside a failure that is kept: it is not lost */
+	kept_script(k, "bad 1 2");
+	vetoed(test_without_room(k, "1,2", shared), P2PSAFE_VERDICT_CORRUPT, 0);
+	vetoed(decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 0);
+	kept_script(k, "");
+	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
+	vetoed(decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
+	munmap(shared, sizeof *shared);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, kept_setup, kept_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {T(beside_a_better_record), T(beside_a_good_record), T(beside_a_worse_one), T(passes_in_a_row),
 	                                   T(behind_a_damaged_record), T(refused_and_the_lock_is_held),
-	                                   T(refused_and_bad_elsewhere)};
+	                                   T(refused_and_bad_elsewhere), T(no_room_for_a_worse_answer)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

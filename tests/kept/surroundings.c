@@ -225,6 +225,33 @@ static int disk_without_room_for_another_file(void)
 	return mounted(kept->cache, "mode=755,nr_inodes=2", 0);
 }
 
+/* The kept answer allows, no file can be made any more, and the machine went bad: the answer goes without a new one. */
+static int taken_back_without_a_file(void)
+{
+	struct p2psafe_options o;
+	char path[128];
+	int rc = mounted(kept->cache, "mode=755,nr_inodes=32", 0);
+
+	if (rc != 0)
+		return rc;
+	kept_options(kept, &o);
+	kept_script(kept, "");
+	if (!kept_ask(p2psafe_test, &o).allowed || !kept_ask(p2psafe_decide, &o).kept)
+		return NO_REPORT;
+	for (int i = 0, fd = 0; fd >= 0; i++) {
+		snprintf(path, sizeof path, "%s/filler%d", kept->cache, i);
+		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (!kept_ask(p2psafe_decide, &o).kept)
+		return NO_REPORT;
+	kept_script(kept, "bad 0 1");
+	if (kept_ask(p2psafe_test, &o).allowed)
+		return ALLOWED;
+	return kept_ask(p2psafe_decide, &o).allowed ? ALLOWED : DENIED;
+}
+
 static int no_proc(void)
 {
 	return mounted("/proc", "mode=000", MS_RDONLY);
@@ -327,6 +354,7 @@ static void disks(void **state)
 	in("a full disk", full_disk, ALLOWED, ALLOWED);
 	in("a disk without room for a file", disk_without_room_for_another_file, ALLOWED, ALLOWED);
 	in("no /proc", no_proc, ALLOWED, ALLOWED);
+	in("no room to take an answer back", taken_back_without_a_file, DENIED, DENIED);
 }
 
 static void filters(void **state)

@@ -257,10 +257,36 @@ static void a_file_size_limit_is_no_signal(void **state)
 	p2s_record_free(&a);
 }
 
+/* An empty record: nothing older answers, and whoever publishes next still finds what is behind. */
+static void stopped(void **state)
+{
+	struct place *p = *state;
+	struct p2s_record a;
+	struct p2s_record got;
+	const char *why;
+
+	make(&a, P2PSAFE_VERDICT_OK);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 1, "{\"full\":1}"), 1);
+	assert_int_equal(p2s_store_stop(p->dir, 2, 0), 1);
+	assert_int_equal(p2s_store_newest(p->dir, &got, &why), 0);
+	assert_int_equal(highest(p->dir), 2);
+	assert_int_equal(p2s_store_last_whole(p->dir, &got), 1);
+	assert_int_equal(got.generation, 1);
+	p2s_record_free(&got);
+	assert_int_equal(p2s_store_stop(p->dir, 2, 1), 1); /* somebody was first: nothing is taken away */
+	assert_int_equal(highest(p->dir), 2);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 2, NULL), 0);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 3, NULL), 1);
+	assert_int_equal(p2s_store_newest(p->dir, &got, &why), 1);
+	p2s_record_free(&got);
+	p2s_record_free(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(first_writer_wins, setup, teardown),
+		cmocka_unit_test_setup_teardown(stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_broken_newest_one_is_no_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_report_that_was_changed_is_not_believed, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_flipped_bit_on_disk_is_believed, setup, teardown),

@@ -255,37 +255,76 @@ static int32_t write_new(struct testing *t, struct p2s_record *now, uint64_t nex
 	return result;
 }
 
+/* Does the answer take something back that an earlier one may have allowed? */
+static int32_t failed(const struct testing *t)
+{
+	for (size_t i = 0; i < t->m->pair_count; i++) {
+		if (p2s_rules_is_bad(t->m->pairs[i].verdict))
+			return 1;
+		for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+			if (c != P2PSAFE_CONSUMER_MULTICAST && p2s_rules_is_bad(t->m->pairs[i].permits[c]))
+				return 1;
+	}
+	return t->gpu_ended;
+}
+
+/* What cannot be written takes back at least what is kept. Returns 1 if that no longer answers anybody. */
+static int32_t take_back(const struct testing *t)
+{
+	int32_t gone = p2s_store_stop(t->dir, t->generation, t->lock.fd >= 0);
+
+	p2s_log(t->s->log, P2PSAFE_LOG_WARNING, "%.200s: a worse answer cannot be kept; the earlier one %s",
+			t->places.place[t->places.write].dir, gone ? "does not count any more" : "cannot be taken back, run `p2psafe cache clear`");
+	return gone;
+}
+
 /* Publishes the model if the old record may be replaced: under the lock as the generation that came next when it was taken,
  * for somebody who gave up waiting may have spoken for all meanwhile. for_all: others of this start must find our answer, so
  * what does not answer this request never stays. Returns 1 if what is kept afterwards says something else, which counts for
  * all. */
 static int32_t publish(struct testing *t, int32_t for_all)
 {
+	enum { FAILED = -1, NOTHING = -2 }; /* besides what p2s_store_publish() returns */
 	enum p2s_policy policy = P2S_POLICY_REPLACE;
 	struct p2s_record now;
 	struct before b;
 	uint64_t highest;
-	int32_t result = -1; /* nothing was written */
+	int32_t result = NOTHING;
 	int32_t other = 0;
+	int32_t own;
+	int32_t worse = 0;
 	int32_t add = 0;
 
-	if (t->generation == 0 || !p2s_store_highest(t->dir, &highest))
+	if (t->generation == 0)
 		return 0; /* a number in the dark could be below what others read */
-	if (t->generation <= highest)
-		return 1;
+	if (!p2s_store_highest(t->dir, &highest)) {
+		if (failed(t) && !t->s->request.simulated)
+			take_back(t);
+		return 0;
+	}
+	if (t->generation <= highest) {
+		if (for_all || !failed(t))
+			return 1;
+		t->generation = highest + 1; /* who gave up waiting for a test said "untested", and this one says more */
+	}
 	if (!p2s_record_from_model(&now, t->m, &t->s->host, t->s->request.cuda_library)) {
 		p2s_record_free(&now);
+		if (failed(t) && !t->s->request.simulated)
+			take_back(t);
 		return 0;
 	}
 	now.gpu_ended = t->gpu_ended;
+	own = p2s_record_worst(&now);
 	look_before(t, highest, &b);
 	if (b.had) {
 		policy = p2s_policy_replace(&b.old, b.valid, &now);
+		worse = policy == P2S_POLICY_REPLACE && (p2s_rules_is_bad(own) || own == P2PSAFE_VERDICT_UNTESTED);
 		if (for_all && policy == P2S_POLICY_KEEP && !b.serves && now.simulated == b.old.simulated)
 			policy = P2S_POLICY_REPLACE;
-		if (p2s_record_worst(&now) == P2PSAFE_VERDICT_UNTESTED)
+		if (own == P2PSAFE_VERDICT_UNTESTED)
 			now.retries = p2s_record_worst(&b.old) == P2PSAFE_VERDICT_UNTESTED ? b.old.retries + 1 : 0;
 		add = add_failures(&b, &now, &policy);
+		worse |= add;
 		other = says_more(&b, &now, policy);
 	}
 	if (policy == P2S_POLICY_REPLACE) {
@@ -294,8 +333,9 @@ static int32_t publish(struct testing *t, int32_t for_all)
 	} else if (policy == P2S_POLICY_COUNT_PASS || add) {
 		b.old.passes += policy == P2S_POLICY_COUNT_PASS;
 		result = p2s_store_republish(t->dir, &b.old, t->generation);
-		other = other && (!add || result == 1); /* what is kept does not say it then */
 	}
+	if (result == FAILED && worse && b.newest)
+		other = take_back(t) && other; /* nothing older answers then, or it would allow */
 	if (b.had)
 		p2s_record_free(&b.old);
 	p2s_record_free(&now);
@@ -386,7 +426,9 @@ int32_t p2s_decide_test(struct p2s_session *s, p2psafe_report *report)
 	if (rc == 0 && lock != P2S_LOCK_GAVE_UP && group == P2S_GROUP_TESTABLE && !(s->request.flags & P2PSAFE_FLAG_NO_CACHE)) {
 		if (thorough)
 			lock = take_lock(&t);
-		if (lock == P2S_LOCK_HELD)
+		if (lock == P2S_LOCK_GAVE_UP && failed(&t))
+			take_number(&t); /* as who gives up does: the soak found something, and whoever tests now adopts it */
+		if (t.generation != 0)
 			publish(&t, 0);
 	}
 	close_testing(&t);

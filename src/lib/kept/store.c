@@ -206,6 +206,38 @@ int32_t p2s_store_republish(int dir, struct p2s_record *r, uint64_t generation)
 	return link_decision(dir, r);
 }
 
+/* Decisions only. Returns 1 if none is left. */
+static int32_t remove_records(int dir)
+{
+	DIR *d = open_list(dir);
+	struct dirent *e;
+	int32_t gone = d != NULL;
+
+	for (errno = 0; d != NULL && (e = readdir(d)) != NULL; errno = 0)
+		if (number_of(e->d_name, ".json") != 0 && unlinkat(dir, e->d_name, 0) != 0 && errno != ENOENT)
+			gone = 0;
+	if (d == NULL)
+		return 0;
+	gone = gone && errno == 0;
+	closedir(d);
+	fsync(dir);
+	return gone;
+}
+
+int32_t p2s_store_stop(int dir, uint64_t generation, int32_t alone)
+{
+	char name[32];
+	int fd;
+
+	snprintf(name, sizeof name, "%" PRIu64 ".json", generation);
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return errno == EEXIST || (alone && remove_records(dir)); /* there: somebody said something newer */
+	close(fd);
+	fsync(dir);
+	return 1;
+}
+
 void p2s_store_clean(int dir, uint64_t keep)
 {
 	struct p2s_record newest;
