@@ -183,7 +183,7 @@ static void look(const char *record, size_t len, int whole, int all)
 	o.cache_dir = dir;
 	FUZZ_ASSERT(report != NULL && p2s_session_open(&s, &o, NULL) == 0);
 	p2s_places_open(&places, &s.request, 0);
-	FUZZ_ASSERT(p2s_hit_try(&s, &places, report, &hit, why, sizeof why) == 0);
+	FUZZ_ASSERT(p2s_hit_try(&s, &places, NULL, report, &hit, why, sizeof why) == 0);
 	FUZZ_ASSERT(hit || why[0] != '\0');
 	if (hit) {
 		FUZZ_ASSERT(whole);

@@ -256,13 +256,85 @@ static void no_room_for_a_worse_answer(void **state)
 	munmap(shared, sizeof *shared);
 }
 
+static struct answer decide_with(const struct kept *k, const char *file, const char *gpus, uint64_t flags)
+{
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	o.gpus = gpus;
+	o.flags = flags;
+	o.result_file = file;
+	return kept_ask(p2psafe_decide, &o);
+}
+
+/* Two records of one machine, as root's and a user's: what one of them knows to be bad counts, whichever is read first. */
+static void what_another_place_knows(void **state)
+{
+	struct kept *k = *state;
+	char first[400];
+	char path[400];
+
+	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	kept_find(k, ".json", path, sizeof path);
+	snprintf(first, sizeof first, "%s/first.json", k->base);
+	assert_int_equal(rename(path, first), 0);
+	tmp_remove(k->cache);
+	assert_int_equal(decide_with(k, first, NULL, 0).kept, 1);
+	/* nothing bad: as if it were alone */
+	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 1);
+	assert_int_equal(decide_with(k, first, NULL, 0).kept, 1);
+	assert_int_equal(decide_with(k, first, NULL, 0).allowed, 1);
+	kept_script(k, "bad 0 1");
+	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 0);
+	vetoed(decide_with(k, first, NULL, 0), P2PSAFE_VERDICT_CORRUPT, 1);
+	vetoed(decide_with(k, first, "0,1", 0), P2PSAFE_VERDICT_CORRUPT, 1);
+	assert_int_equal(decide_with(k, first, "1,2", 0).allowed, 1);
+	assert_int_equal(decide_with(k, first, "1,2", 0).kept, 1);
+	/* a GPU that ended there */
+	tmp_remove(k->cache);
+	kept_script(k, "state 2 wedged\nno_pairs");
+	vetoed(test(k, "1,2", P2PSAFE_LEVEL_STANDARD), P2PSAFE_VERDICT_UNTESTED, 0);
+	vetoed(decide_with(k, first, "1,2", 0), P2PSAFE_VERDICT_UNTESTED, 1);
+	assert_int_equal(decide_with(k, first, "0,1", 0).allowed, 1);
+	assert_int_equal(kept_runs(k), 4);
+	/* what cannot be read there is newer, and may have said anything */
+	tmp_remove(k->cache);
+	kept_script(k, "");
+	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 1);
+	tmp_write(k->cache, "9.json", "");
+	assert_int_equal(decide_with(k, first, NULL, 0).kept, 0);
+	assert_int_equal(kept_runs(k), 6);
+	assert_int_equal(decide_with(k, first, NULL, 0).kept, 1); /* mended */
+}
+
+/* A recheck that refuses one of them asks the next. */
+static void recheck_of_the_next_place(void **state)
+{
+	struct kept *k = *state;
+	char first[400];
+	char path[400];
+
+	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	kept_find(k, ".json", path, sizeof path);
+	snprintf(first, sizeof first, "%s/first.json", k->base);
+	assert_int_equal(rename(path, first), 0); /* without its evidence it cannot be rechecked */
+	for (int i = 0; i < 3; i++) {
+		struct answer a = decide_with(k, first, NULL, P2PSAFE_FLAG_RECHECK);
+
+		assert_int_equal(a.allowed, 1);
+		assert_int_equal(a.kept, i > 0);
+		assert_int_equal(kept_runs(k), 2);
+	}
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, kept_setup, kept_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {T(beside_a_better_record), T(beside_a_good_record), T(beside_a_worse_one), T(passes_in_a_row),
 	                                   T(behind_a_damaged_record), T(refused_and_the_lock_is_held),
-	                                   T(refused_and_bad_elsewhere), T(no_room_for_a_worse_answer)};
+	                                   T(refused_and_bad_elsewhere), T(no_room_for_a_worse_answer), T(what_another_place_knows),
+	                                   T(recheck_of_the_next_place)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

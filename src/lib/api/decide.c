@@ -292,6 +292,7 @@ static int32_t publish(struct testing *t, int32_t for_all)
 	int32_t result = NOTHING;
 	int32_t other = 0;
 	int32_t own;
+	int32_t elsewhere = 0;
 	int32_t worse = 0;
 	int32_t add = 0;
 
@@ -336,6 +337,8 @@ static int32_t publish(struct testing *t, int32_t for_all)
 	}
 	if (result == FAILED && worse && b.newest)
 		other = take_back(t) && other; /* nothing older answers then, or it would allow */
+	if (for_all && (!p2s_hit_learn(t->s, t->m, &t->places, t->places.write, &now, &elsewhere) || elsewhere))
+		other = 1; /* of this machine another folder knows more */
 	if (b.had)
 		p2s_record_free(&b.old);
 	p2s_record_free(&now);
@@ -443,7 +446,7 @@ static int32_t adopt(struct testing *t, p2psafe_report *report, int32_t *hit)
 
 	p2s_model_free(t->m);
 	p2s_model_init(t->m);
-	rc = p2s_hit_adopt(t->s, &t->places.place[t->places.write], report, hit, why, sizeof why);
+	rc = p2s_hit_adopt(t->s, &t->places, report, hit, why, sizeof why);
 	if (rc == 0 && *hit && t->refused != NULL && p2s_recheck_refused(t->refused, t->m->kept_path) >= 0) {
 		p2s_recheck_forget(report);
 		*hit = 0;
@@ -486,7 +489,7 @@ static int32_t try_kept(struct p2s_session *s, const struct p2s_places *places, 
 						int32_t *hit, char *why, size_t cap)
 {
 	return s->request.flags & P2PSAFE_FLAG_RECHECK ? p2s_recheck_hit(s, places, refused, report, hit, why, cap)
-												   : p2s_hit_try(s, places, report, hit, why, cap);
+												   : p2s_hit_try(s, places, NULL, report, hit, why, cap);
 }
 
 /* We hold the lock: the answer may be there by now, else we make it. */

@@ -272,20 +272,66 @@ static int32_t fill(struct p2s_session *s, const struct p2s_record *r, const cha
 	return rc != 0 ? rc : prepare_lazy(s, r, dir, report);
 }
 
+/* What one folder adds. Returns 0 when its newest record cannot be read, and is set. */
+static int32_t learn_from(struct p2s_session *s, const struct p2s_model *m, int dir, int32_t whole, struct p2s_record *r, int32_t *worse)
+{
+	struct p2s_request any = s->request;
+	struct p2s_record other;
+	char reason[200];
+	uint64_t highest;
+
+	any.level = 0; /* a failure counts at every level */
+	if (!p2s_store_last_whole(dir, &other))
+		return !whole || (p2s_store_highest(dir, &highest) && highest == 0);
+	if (p2s_key_host_matches(&other, m, &s->host, &any, reason, sizeof reason) && p2s_carry_add(r, &other)) {
+		*worse = 1;
+		if (other.created_unix > r->created_unix) {
+			r->created_unix = other.created_unix; /* what was not tested is tried again as late as it would be there */
+			r->retries = other.retries;
+		}
+	}
+	whole = whole ? p2s_store_highest(dir, &highest) && highest == other.generation : 1;
+	p2s_record_free(&other);
+	return whole;
+}
+
+int32_t p2s_hit_learn(struct p2s_session *s, const struct p2s_model *m, const struct p2s_places *places, int own, struct p2s_record *r,
+					  int32_t *worse)
+{
+	*worse = 0;
+	for (int i = 0; i < places->count; i++)
+		if (i != own && places->place[i].fd >= 0 && !learn_from(s, m, places->place[i].fd, i == places->write, r, worse))
+			return 0;
+	return 1;
+}
+
+/* A record, and where it comes from. */
+struct source {
+	struct p2s_record *r;
+	const struct p2s_places *places;
+	int place; /* -1: an operator's file */
+	const char *dir; /* NULL there */
+	char path[600];
+	int32_t any_age;
+};
+
 /* Tries one record. */
-static int32_t use(struct p2s_session *s, const struct p2s_record *r, const char *dir, const char *path, int32_t any_age,
-				   p2psafe_report *report, int32_t *hit, char *why, size_t cap)
+static int32_t use(struct p2s_session *s, const struct source *from, p2psafe_report *report, int32_t *hit, char *why, size_t cap)
 {
 	struct p2s_model *m = &report->decision.m;
+	struct p2s_record *r = from->r;
 	enum p2s_group group;
+	int32_t worse;
 	int32_t rc = p2s_answer_look(s, m, P2S_SCOPE_BOUND);
 
 	if (rc != 0)
 		return rc;
 	lend_names(r, m);
 	rc = p2s_answer_group(s, m, 0, &group);
-	if (rc == 0 && group == P2S_GROUP_TESTABLE && p2s_key_matches(r, m, &s->host, &s->request, why, cap)) {
-		if (any_age || s->request.flags & P2PSAFE_FLAG_NO_RETRY || !p2s_policy_retry(r, (int64_t)time(NULL))) {
+	if (rc == 0 && group == P2S_GROUP_TESTABLE && !p2s_hit_learn(s, m, from->places, from->place, r, &worse)) {
+		snprintf(why, cap, "a newer record cannot be read");
+	} else if (rc == 0 && group == P2S_GROUP_TESTABLE && p2s_key_matches(r, m, &s->host, &s->request, why, cap)) {
+		if (from->any_age || s->request.flags & P2PSAFE_FLAG_NO_RETRY || !p2s_policy_retry(r, (int64_t)time(NULL))) {
 			char passes[64] = "";
 
 			if (r->passes >= P2S_CARRY_PASSES)
@@ -296,7 +342,7 @@ static int32_t use(struct p2s_session *s, const struct p2s_record *r, const char
 			snprintf(m->kept_reason, sizeof m->kept_reason, "%s%.120s%s" NOT_RECHECKED, passes, why,
 					 why[0] != '\0' ? "; " : "");
 			*hit = 1;
-			return fill(s, r, dir, path, report);
+			return fill(s, r, from->dir, from->path, report);
 		}
 		snprintf(why, cap, "untested, and time to try again");
 	} else if (rc == 0 && group != P2S_GROUP_TESTABLE) {
@@ -309,15 +355,20 @@ static int32_t use(struct p2s_session *s, const struct p2s_record *r, const char
 	return 0;
 }
 
-static int32_t use_result_file(struct p2s_session *s, p2psafe_report *report, int32_t *hit, char *why, size_t cap)
+static int32_t use_result_file(struct p2s_session *s, const struct p2s_places *places, const struct p2s_refused *refused,
+							   p2psafe_report *report, int32_t *hit, char *why, size_t cap)
 {
 	struct p2s_record r;
+	struct source from = {.r = &r, .places = places, .place = -1, .any_age = 1};
 	const char *text_why = "no record";
 	size_t len = 0;
 	char *text;
 	int32_t rc;
 
 	if (s->request.result_file == NULL || getauxval(AT_SECURE) != 0)
+		return 0;
+	snprintf(from.path, sizeof from.path, "%s", s->request.result_file);
+	if (refused != NULL && p2s_recheck_refused(refused, from.path) >= 0)
 		return 0;
 	text = p2s_trust_read(AT_FDCWD, s->request.result_file, P2S_RECORD_MAX, 0, &len, &text_why);
 	if (text == NULL || !p2s_record_parse(&r, text, len)) {
@@ -326,18 +377,19 @@ static int32_t use_result_file(struct p2s_session *s, p2psafe_report *report, in
 		return 0;
 	}
 	free(text);
-	rc = use(s, &r, NULL, s->request.result_file, 1, report, hit, why, cap);
+	rc = use(s, &from, report, hit, why, cap);
 	p2s_record_free(&r);
 	return rc;
 }
 
-static int32_t use_place(struct p2s_session *s, const struct p2s_place *place, int32_t any_age, p2psafe_report *report,
-						 int32_t *hit, char *why, size_t cap)
+static int32_t use_place(struct p2s_session *s, const struct p2s_places *places, int i, const struct p2s_refused *refused,
+						 int32_t any_age, p2psafe_report *report, int32_t *hit, char *why, size_t cap)
 {
+	const struct p2s_place *place = &places->place[i];
 	struct p2s_record r;
+	struct source from = {.r = &r, .places = places, .place = i, .dir = place->dir, .any_age = any_age};
 	const char *store_why;
-	char path[600];
-	int32_t rc;
+	int32_t rc = 0;
 
 	if (place->fd < 0) {
 		snprintf(why, cap, "%s", place->why);
@@ -347,28 +399,29 @@ static int32_t use_place(struct p2s_session *s, const struct p2s_place *place, i
 		snprintf(why, cap, "%s", store_why);
 		return 0;
 	}
-	snprintf(path, sizeof path, "%s/%llu.json", place->dir, (unsigned long long)r.generation);
-	rc = use(s, &r, place->dir, path, any_age, report, hit, why, cap);
+	snprintf(from.path, sizeof from.path, "%s/%llu.json", place->dir, (unsigned long long)r.generation);
+	if (refused == NULL || p2s_recheck_refused(refused, from.path) < 0)
+		rc = use(s, &from, report, hit, why, cap);
 	p2s_record_free(&r);
 	return rc;
 }
 
-int32_t p2s_hit_try(struct p2s_session *s, const struct p2s_places *places, p2psafe_report *report, int32_t *hit, char *why,
-					size_t cap)
+int32_t p2s_hit_try(struct p2s_session *s, const struct p2s_places *places, const struct p2s_refused *refused, p2psafe_report *report,
+					int32_t *hit, char *why, size_t cap)
 {
 	int32_t rc;
 
 	*hit = 0;
 	snprintf(why, cap, "no record");
-	rc = use_result_file(s, report, hit, why, cap);
+	rc = use_result_file(s, places, refused, report, hit, why, cap);
 	for (int i = 0; i < places->count && rc == 0 && !*hit; i++)
-		rc = use_place(s, &places->place[i], 0, report, hit, why, cap);
+		rc = use_place(s, places, i, refused, 0, report, hit, why, cap);
 	return rc;
 }
 
-int32_t p2s_hit_adopt(struct p2s_session *s, const struct p2s_place *place, p2psafe_report *report, int32_t *hit, char *why,
+int32_t p2s_hit_adopt(struct p2s_session *s, const struct p2s_places *places, p2psafe_report *report, int32_t *hit, char *why,
 					  size_t cap)
 {
 	*hit = 0;
-	return use_place(s, place, 1, report, hit, why, cap);
+	return use_place(s, places, places->write, NULL, 1, report, hit, why, cap);
 }

@@ -101,27 +101,30 @@ static void refuse(struct p2s_refused *refused, const char *path, const char *wh
 int32_t p2s_recheck_hit(struct p2s_session *s, const struct p2s_places *places, struct p2s_refused *refused,
                         p2psafe_report *report, int32_t *hit, char *why, size_t cap)
 {
-	int32_t rc = p2s_hit_try(s, places, report, hit, why, cap);
-	char path[sizeof refused->of[0].path];
-	char named[200];
-	int32_t same = 0;
-	int32_t known;
+	int32_t rc = 0;
 
-	if (rc != 0 || !*hit)
-		return rc;
-	snprintf(path, sizeof path, "%s", report->decision.m.kept_path);
-	snprintf(named, sizeof named, "%s", why); /* of a hit: what of the key could not be compared */
-	known = p2s_recheck_refused(refused, path);
-	if (known < 0)
+	/* The next folder may have a record that nothing speaks against. */
+	for (int i = 0; i <= P2S_PLACES; i++) {
+		char path[sizeof refused->of[0].path];
+		char named[200];
+		int32_t same = 0;
+
+		rc = p2s_hit_try(s, places, refused, report, hit, why, cap);
+		if (rc != 0 || !*hit)
+			break;
+		snprintf(path, sizeof path, "%s", report->decision.m.kept_path);
+		snprintf(named, sizeof named, "%s", why); /* of a hit: what of the key could not be compared */
 		rc = recheck(s, report, named, why, cap, &same);
-	else
-		snprintf(why, cap, "%s", refused->of[known].why);
-	if (rc == 0 && same)
-		return 0;
-	if (known < 0)
+		if (rc == 0 && same)
+			return 0;
 		refuse(refused, path, why);
-	p2s_recheck_forget(report);
-	*hit = 0;
+		p2s_recheck_forget(report);
+		*hit = 0;
+		if (rc != 0)
+			break;
+	}
+	if (rc == 0 && refused->count > 0)
+		snprintf(why, cap, "%s", refused->of[refused->count - 1].why);
 	return rc;
 }
 

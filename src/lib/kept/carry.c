@@ -204,6 +204,7 @@ int32_t p2s_carry_add(struct p2s_record *kept, const struct p2s_record *other)
 		kept->nccl_level = P2PSAFE_PATH_UNKNOWN;
 	if (failed || ended)
 		kept->passes = 0;
+	kept->gpu_ended |= ended;
 	worse |= other->torn_lines && !kept->torn_lines;
 	kept->torn_lines |= other->torn_lines;
 	return worse || kept->passes != passes;

@@ -286,10 +286,10 @@ static char *write_record(const struct p2s_record *r, int32_t compact, int32_t *
 					text_json(r->module), "driver_version", text_json(r->driver_version), "driver_flavour",
 					text_json(r->driver_flavour), "driver_parameters", text_json(r->driver_parameters), "virtualization",
 					text_json(r->virtualization), "cuda_library", text_json(r->cuda_library), "suite", P2S_RECORD_SUITE);
-	top = json_pack("{s:i, s:s, s:s, s:b, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s, s:s, s:o}", "record",
+	top = json_pack("{s:i, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s, s:s, s:o}", "record",
 					P2S_RECORD_SCHEMA, "version", P2S_VERSION_TEXT, "level", p2s_word_name(P2S_GROUP_LEVEL, r->level),
-					"simulated", r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "deadline_hit",
-					r->deadline_hit != 0, "measured", r->measured != 0, "passes", (int)r->passes, "retries", (int)r->retries,
+					"simulated", r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "gpu_ended",
+					r->gpu_ended != 0, "deadline_hit", r->deadline_hit != 0, "measured", r->measured != 0, "passes", (int)r->passes, "retries", (int)r->retries,
 					"created_unix", (json_int_t)r->created_unix, "generation", (json_int_t)r->generation, "key", key, "gpus",
 					gpus, "verdicts", verdicts, "paths", rows(r->path, r->gpu_count, 1, 1, compact), "staged",
 					rows(r->staged, r->gpu_count, 1, 0, compact), "fabric", r->fabric != 0, "torn_lines", r->torn_lines != 0, "nccl_level",
@@ -426,6 +426,7 @@ static int32_t read_top(struct p2s_record *r, const json_t *top)
 	r->simulated = !json_is_false(json_object_get(top, "simulated"));
 	r->nothing_tested = json_is_true(json_object_get(top, "nothing_tested"));
 	r->deadline_hit = json_is_true(json_object_get(top, "deadline_hit"));
+	r->gpu_ended = json_is_true(json_object_get(top, "gpu_ended"));
 	r->measured = json_is_true(json_object_get(top, "measured"));
 	/* the absence of these would say that nothing has to be taken away */
 	if (!json_is_boolean(json_object_get(top, "nothing_tested")) || !json_is_boolean(json_object_get(top, "fabric")) || !json_is_boolean(json_object_get(top, "torn_lines")) ||

@@ -34,7 +34,7 @@ struct p2s_record {
 	int32_t measured; /* every pair of the group has a bandwidth */
 	int32_t passes;  /* good runs since a bad one that is still kept */
 	int32_t retries; /* runs since the first that could not test */
-	int32_t gpu_ended; /* in its run a GPU hung, was lost or is not to be trusted. Not written: it counts when it is published */
+	int32_t gpu_ended; /* in its run a GPU hung, was lost or is not to be trusted */
 	int64_t created_unix;
 	uint64_t generation;
 	/* key */
