@@ -323,13 +323,22 @@ static void grave_in_test(struct p2s_run *run, const struct p2s_log_event *e)
 		p2s_run_drop_gpu(run, (uint32_t)e->gpu, P2PSAFE_GPU_STATE_RISKY, text);
 }
 
-/* An IOMMU stopped a transfer: for this pair as bad as wrong bytes. */
+/* No IOMMU is on the way of NVLink. */
+static int by_wire(struct p2s_run *run, const struct p2s_log_event *e)
+{
+	int32_t path = p2s_run_path(run, (uint32_t)e->src, (uint32_t)e->dst);
+
+	return path == P2PSAFE_PATH_NVL || path == P2PSAFE_PATH_C2C;
+}
+
+/* An IOMMU stopped a transfer: for this pair as bad as wrong bytes. A pair on NVLink it is not by the time alone; those on PCIe
+ * get no more than the first store after it, as after every fault, and the library says whose it may be. */
 static void fault_in_test(struct p2s_run *run, const struct p2s_log_event *e)
 {
 	/* A line that names neither a GPU nor memory of one may be about any device. */
 	if ((e->gpu < 0 || !run->gpu[e->gpu].test) && (e->src < 0 || e->owner < 0))
 		return;
-	if (e->src >= 0) {
+	if (e->src >= 0 && (e->owner >= 0 || !by_wire(run, e))) {
 		atomic_store(&p2s_run_way(run, (uint32_t)e->src, (uint32_t)e->dst)->fault, 1);
 		atomic_store(&p2s_run_way(run, (uint32_t)e->src, (uint32_t)e->dst)->bad, 1);
 	}

@@ -148,6 +148,38 @@ static void a_fault_stops_although_the_bytes_are_right(void **state)
 	end(&h);
 }
 
+/* No IOMMU is on the way of NVLink: a line of that time that names no peer's memory is about something else. Others on PCIe are
+ * careful, as after every fault. */
+static void a_fault_beside_nvlink_is_not_its_own(void **state)
+{
+	static const char *const address[] = {"0x80000040", "0x40000010000"};
+	struct made_host h;
+	char fault[320];
+
+	(void)state;
+	for (int named = 0; named < 2; named++) {
+		const int32_t verdict = named ? P2PSAFE_VERDICT_UNTESTED : P2PSAFE_VERDICT_OK;
+
+		snprintf(fault, sizeof fault,
+		         "{\"src\": \"0000:10:00.0\", \"dst\": \"0000:20:00.0\", \"op\": \"sm_store\", \"effect\": \"log\", \"count\": 1, "
+		         "\"kmsg\": \"nvidia {src}: " IO_FAULT "\"}", address[named]);
+		host_make(&h, 3,
+		          "{\"default\": {\"kind\": \"pcie\"}, \"pairs\": [{\"src\": \"0000:10:00.0\", \"dst\": \"0000:20:00.0\", \"kind\": "
+		          "\"nvlink\", \"nvlinks\": 4}, {\"src\": \"0000:20:00.0\", \"dst\": \"0000:10:00.0\", \"kind\": \"nvlink\", "
+		          "\"nvlinks\": 4}]}", fault, "", READABLE);
+		add_bars(&h, 3);
+		host_play(&p, &h, 3);
+		run(P2S_DONE_COMPLETE);
+		assert_non_null(event_of(P2S_LOG_AMD_FAULT, 0, 1));
+		assert_int_equal(event_of(P2S_LOG_AMD_FAULT, 0, 1)->owner, named ? 1 : -1);
+		assert_int_equal(play_verdict(&p, 0, 1, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM), verdict);
+		assert_int_equal(play_verdict(&p, 1, 0, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM), verdict);
+		assert_string_equal(play_leg(&p, 0, 2, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM)->note,
+		                    "stopped because an IOMMU fault was logged");
+		end(&h);
+	}
+}
+
 static void faults_of_other_devices_stop_nothing(void **state)
 {
 	static const char *const lines[] = {
@@ -426,6 +458,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fault_is_told_with_pair_owner_and_offset),
 		cmocka_unit_test(a_fault_stops_although_the_bytes_are_right),
+		cmocka_unit_test(a_fault_beside_nvlink_is_not_its_own),
 		cmocka_unit_test(faults_of_other_devices_stop_nothing),
 		cmocka_unit_test(a_late_line_is_waited_for_where_something_is_wrong),
 		cmocka_unit_test(an_unreadable_log_is_said_to_be_so),

@@ -116,6 +116,11 @@ HOSTS = {
     "x-fault-at-the-end": small("An IOMMU fault that is logged when every leg is over, while the staged path is timed.",
         [{"op": "staged", "dst": "0000:61:00.0", "effect": "log", "min_bytes": 2 << 20, "count": 1,
           "kmsg": "nvidia 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0003 address=0x80000040 flags=0x0020]"}]),
+    "x-fault-beside-nvlink": small("An IOMMU fault of a GPU that is logged while it is timed with its partner over NVLink.",
+        [{"op": "staged", "dst": A, "effect": "log", "min_bytes": 2 << 20, "count": 1,
+          "kmsg": "nvidia 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0003 address=0x80000040 flags=0x0020]"}],
+        count=3, links={"default": {"kind": "pcie"}, "pairs": [
+            {"src": a, "dst": b, "kind": "nvlink", "bytes_per_s": 390000000000, "nvlinks": 18} for a, b in ((A, C), (C, A))]}),
     "x-late-local": small("A call blocks for five seconds while a GPU's own memory is looked at; everything works.",
         [{"op": "call", "name": "cuEventRecord", "src": "0000:41:00.0", "count": 1, "effect": "block", "ms": 5000}]),
     "m-flag-before-data": small("A deliberately wrong twin: the flag is published before the payload.", [],

@@ -278,6 +278,35 @@ static void a_fault_that_is_explained_spoils_no_more(void **state)
 	p2s_model_free(&m);
 }
 
+/* By the time it is an NVLink pair's, on whose way there is no IOMMU: it is of something else that the GPU did over PCIe. Damage on
+ * NVLink explains it no more. */
+static void a_fault_beside_nvlink_is_of_the_others(void **state)
+{
+	struct p2s_log_event e = {.kind = P2S_LOG_AMD_FAULT, .in_test = 1, .gpu = 0, .owner = -1, .src = 0, .dst = 1};
+
+	(void)state;
+	for (int32_t failed = 0; failed < 3; failed++) {
+		struct p2s_model m;
+
+		all_passed(&m, P2PSAFE_PATH_PHB);
+		p2s_model_pair(&m, 0, 1)->path = p2s_model_pair(&m, 1, 0)->path = P2PSAFE_PATH_NVL;
+		if (failed != 0)
+			unit_leg(&m, 0, failed, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_CUMEM)->verdict = P2PSAFE_VERDICT_CORRUPT;
+		assert_int_equal(p2s_facts_add_log(&m.facts, &e), 1);
+		p2s_rules_judge(&m, NULL);
+		for (size_t k = 0; k < m.pair_count; k++) {
+			const struct p2s_pair *pair = &m.pairs[k];
+			int32_t bad = pair->src == 0 && pair->dst == failed;
+			int32_t lost = pair->src == 0 && pair->dst == 2;
+
+			assert_int_equal(pair->verdict, bad    ? P2PSAFE_VERDICT_CORRUPT
+			                                : lost ? P2PSAFE_VERDICT_ERROR
+			                                       : P2PSAFE_VERDICT_OK);
+		}
+		p2s_model_free(&m);
+	}
+}
+
 /* Named NVLink, and as slow as PCIe: it may meet the IOMMU. */
 static void a_fault_of_a_name_that_is_taken_back(void **state)
 {
@@ -640,6 +669,7 @@ int main(void)
 	                                   cmocka_unit_test(a_gpu_that_never_took_part_is_untested),
 	                                   cmocka_unit_test(what_is_logged_late_counts),
 	                                   cmocka_unit_test(a_fault_that_is_explained_spoils_no_more),
+	                                   cmocka_unit_test(a_fault_beside_nvlink_is_of_the_others),
 	                                   cmocka_unit_test(a_fault_of_a_name_that_is_taken_back),
 	                                   cmocka_unit_test(a_link_that_failed_counts),
 	                                   cmocka_unit_test(what_a_report_told_stays),

@@ -93,18 +93,19 @@ static void fatal_error(struct p2s_model *m, const struct p2s_log_event *e)
 }
 
 /* An accessor's fault that names no pair came late, or while several were under way. Where a leg of that accessor failed, it
- * belongs there; else it may be any of its pairs. Over NVLink no IOMMU is met. */
+ * belongs there; else it may be any of its pairs. Over NVLink no IOMMU is met: there it explains nothing, and ends nothing. */
 static void fault_of_somebody(struct p2s_model *m, int32_t accessor)
 {
 	for (size_t i = 0; i < m->pair_count; i++)
-		if (m->pairs[i].src == accessor && a_leg_failed(&m->pairs[i]))
+		if (m->pairs[i].src == accessor && a_leg_failed(&m->pairs[i]) && !by_wire(m, &m->pairs[i]))
 			return;
 	for (size_t i = 0; i < m->pair_count; i++)
 		if (m->pairs[i].src == accessor && !by_wire(m, &m->pairs[i]))
 			lose(&m->pairs[i], P2PSAFE_VERDICT_ERROR);
 }
 
-/* An IOMMU stopped a transfer. A line that names neither a GPU nor memory of one may be about any device. */
+/* An IOMMU stopped a transfer. A line that names neither a GPU nor memory of one may be about any device. One that fell while
+ * its GPU used NVLink, and names no peer's memory, is of something else that this GPU did. */
 static void fault(struct p2s_model *m, const struct p2s_log_event *e)
 {
 	struct p2s_pair *p = e->src >= 0 && e->dst >= 0 ? p2s_model_pair(m, e->src, e->dst) : NULL;
@@ -113,7 +114,7 @@ static void fault(struct p2s_model *m, const struct p2s_log_event *e)
 		return;
 	if (p != NULL && (!by_wire(m, p) || e->owner >= 0))
 		lose(p, P2PSAFE_VERDICT_ERROR);
-	else if (e->src < 0 && e->gpu >= 0)
+	else if (e->gpu >= 0)
 		fault_of_somebody(m, e->gpu);
 }
 
