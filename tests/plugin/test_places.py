@@ -59,6 +59,14 @@ class Places(PluginTest):
                 self.no_test(str(self.home), P2PSAFE_CACHE=str(path))
             self.assertEqual([p for p in self.home.rglob("*") if p.is_file()], [])
 
+    def test_a_lock_that_cannot_be_made(self):
+        """Ranks that cannot wait for each other do not test side by side."""
+        kept = self.home / ".cache/p2psafe"
+        (kept / "lock").mkdir(parents=True)
+        kept.chmod(0o700)
+        self.no_test("%s: no lock can be made there" % kept, HOME=str(self.home))
+        self.assertEqual([p.name for p in kept.iterdir()], ["lock"])
+
     def test_a_home_like_any_other(self):
         """With a place the ranks do begin a test: there is no driver library here, which one finds out and all say."""
         for one in self.ranks(HOME=str(self.home)):

@@ -63,9 +63,9 @@ static enum p2s_marker_state as(struct p2s_marker *m, enum p2s_marker_kind kind,
 
 static enum p2s_marker_state peek(const struct place *p, const char *boot)
 {
-	char what[160];
+	char what[160] = "";
 
-	return p2s_marker_peek(p->dir, 5, boot, what, sizeof what);
+	return p2s_marker_peek(P2S_MARKER_NONE, -1, p->dir, 5, boot, what, sizeof what);
 }
 
 /* A run beside a soak neither counts its marker nor takes it away. */
@@ -116,6 +116,32 @@ static void one_of_each(void **state)
 	tmp_write(p->path, "soak-marker", "garbage");
 	assert_int_equal(as(&run, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_BROKEN);
 	assert_int_equal(peek(p, "boot-a"), P2S_MARKER_BROKEN);
+}
+
+/* Each folder has one of a run of this boot: together they are two. The same folder under another name has one only. */
+static void one_in_each_folder(void **state)
+{
+	struct place *p = *state;
+	char what[160] = "a>b sm_store";
+	struct p2s_marker run;
+	char path[100];
+	int again;
+
+	assert_int_equal(as(&run, P2S_MARKER_RUN, p, "boot-a"), P2S_MARKER_NONE);
+	assert_int_equal(p2s_marker_peek(P2S_MARKER_ONE, -1, p->dir, 5, "boot-a", what, sizeof what), P2S_MARKER_ONE);
+	assert_int_equal(p2s_marker_write(&run, "c", "d", "sm_load"), 1);
+	p2s_marker_end(&run, 1);
+	assert_string_equal(what, "a>b sm_store");
+	assert_int_equal(p2s_marker_peek(P2S_MARKER_ONE, -1, p->dir, 5, "boot-a", what, sizeof what), P2S_MARKER_TWO);
+	assert_string_equal(what, "c>d sm_load");
+	assert_int_equal(p2s_marker_peek(P2S_MARKER_NONE, -1, p->dir, 5, "boot-a", what, sizeof what), P2S_MARKER_ONE);
+	assert_int_equal(p2s_marker_peek(P2S_MARKER_EARLIER, -1, p->dir, 5, "boot-a", what, sizeof what), P2S_MARKER_EARLIER);
+	assert_int_equal(p2s_marker_peek(P2S_MARKER_ONE, -1, p->dir, 6, "boot-a", what, sizeof what), P2S_MARKER_ONE); /* another host */
+	snprintf(path, sizeof path, "%s/.", p->path);
+	again = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(again >= 0);
+	assert_int_equal(p2s_marker_peek(P2S_MARKER_ONE, again, p->dir, 5, "boot-a", what, sizeof what), P2S_MARKER_ONE);
+	close(again);
 }
 
 /* A simulated test writes and removes a file of its own. */
@@ -221,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(life_of_a_marker),
 	                                   T(a_run_beside_a_soak),
 	                                   T(one_of_each),
+	                                   T(one_in_each_folder),
 	                                   T(simulated),
 	                                   T(a_boot_without_a_name),
 	                                   T(taken_away),

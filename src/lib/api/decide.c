@@ -70,18 +70,9 @@ static enum p2s_marker_state look_for_markers(struct testing *t, char *what, siz
 	uint64_t key = p2s_key_marker(t->m, &t->s->host);
 	enum p2s_marker_state state = p2s_marker_look_as(&t->marker, kind, t->dir, key, t->s->host.boot_id, what, cap);
 
-	for (int i = 0; i < t->places.count && !t->s->request.simulated; i++) {
-		enum p2s_marker_state there;
-		char step[160];
-
-		if (i == t->places.write)
-			continue;
-		there = p2s_marker_peek(t->places.place[i].fd, key, t->s->host.boot_id, step, sizeof step);
-		if (there > state) {
-			state = there;
-			snprintf(what, cap, "%s", step);
-		}
-	}
+	for (int i = 0; i < t->places.count && !t->s->request.simulated; i++)
+		if (i != t->places.write)
+			state = p2s_marker_peek(state, t->dir, t->places.place[i].fd, key, t->s->host.boot_id, what, cap);
 	return state;
 }
 
@@ -527,6 +518,14 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 	return rc != 0 ? rc : untested(t, "LOCK_HELD", "another answer is kept, but it cannot be read");
 }
 
+static int32_t no_lock(struct testing *t)
+{
+	char why[300];
+
+	snprintf(why, sizeof why, "%.200s: no lock can be made there", t->places.place[t->places.write].dir);
+	return untested(t, "NO_MARKER", why);
+}
+
 int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 {
 	struct p2s_model *m = &report->decision.m;
@@ -534,6 +533,7 @@ int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 	struct testing t;
 	enum p2s_group group;
 	struct p2s_refused refused = {.count = 0};
+	int32_t guarded;
 	int32_t hit = 0;
 	char why[200];
 	int32_t rc = 0;
@@ -554,7 +554,8 @@ int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 		return p2s_answer_finish(s, m, NULL);
 	open_testing(&t, s, report);
 	t.refused = &refused;
-	if (t.dir < 0 && !s->request.simulated && s->request.flags & P2PSAFE_FLAG_REQUIRE_MARKER) {
+	guarded = !s->request.simulated && s->request.flags & P2PSAFE_FLAG_REQUIRE_MARKER;
+	if (t.dir < 0 && guarded) {
 		rc = untested(&t, "NO_MARKER", t.places.why);
 	} else {
 		switch (take_lock(&t)) {
@@ -565,7 +566,8 @@ int32_t p2s_decide_kept(struct p2s_session *s, p2psafe_report *report)
 			rc = give_up(&t, report);
 			break;
 		default:
-			rc = run_test(&t);
+			/* Without a lock each rank would test beside the others, and none would hear of another's answer. */
+			rc = guarded ? no_lock(&t) : run_test(&t);
 			break;
 		}
 	}

@@ -149,13 +149,27 @@ enum p2s_marker_state p2s_marker_look(struct p2s_marker *m, int dir, uint64_t ke
 	return p2s_marker_look_as(m, P2S_MARKER_RUN, dir, key, boot_id, what, cap);
 }
 
-enum p2s_marker_state p2s_marker_peek(int dir, uint64_t key, const char *boot_id, char *what, size_t cap)
+static int32_t same_folder(int a, int b)
+{
+	struct stat sa, sb;
+
+	return a >= 0 && b >= 0 && fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+enum p2s_marker_state p2s_marker_peek(enum p2s_marker_state before, int seen, int dir, uint64_t key, const char *boot_id, char *what,
+                                      size_t cap)
 {
 	struct p2s_marker m = {.dir = dir, .kind = P2S_MARKER_KINDS, .key = key};
+	enum p2s_marker_state there;
+	char step[160] = "";
 
+	if (dir < 0 || same_folder(seen, dir))
+		return before;
 	snprintf(m.boot_id, sizeof m.boot_id, "%s", known(boot_id));
-	snprintf(what, cap, "%s", "");
-	return dir < 0 ? P2S_MARKER_NONE : look_at_others(&m, P2S_MARKER_NONE, what, cap);
+	there = look_at_others(&m, P2S_MARKER_NONE, step, sizeof step);
+	if (there != P2S_MARKER_NONE && there >= before)
+		snprintf(what, cap, "%s", step);
+	return both(before, there);
 }
 
 /* Is the file under our name the one that we have open? */
