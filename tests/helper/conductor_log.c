@@ -378,6 +378,32 @@ static void storms_are_counted(void **state)
 	end(&h);
 }
 
+/* However much was logged before the test, what is logged during it is told. */
+static void a_full_log_leaves_room_for_the_test(void **state)
+{
+	struct made_host h;
+	static char text[200000];
+	size_t at = 0;
+
+	(void)state;
+	make(&h, 2,
+	     "{\"src\": \"0000:10:00.0\", \"op\": \"sm_store\", \"effect\": \"log\", \"kmsg\": \"nvidia {src}: AMD-Vi: Event logged "
+	     "[IO_PAGE_FAULT domain=0x0003 address=0x40000010000 flags=0x0020]\"}",
+	     READABLE);
+	for (int i = 0; i < 70 * 16; i++)
+		at += (size_t)snprintf(text + at, sizeof text - at,
+		                       "4,%d,%d000,-;nvme 0000:%02x:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, "
+		                       "(Receiver ID) %d\n",
+		                       i + 1, i + 1, 0xa0 + i / 16, i);
+	host_write(&h, "kmsg", text);
+	run(P2S_DONE_COMPLETE);
+	assert_in_range(events_of(P2S_LOG_AER_CORRECTABLE), 100, 70 * 16 - 1);
+	assert_true(p.log_state.lost > 0); /* those that are not told are missed */
+	assert_non_null(event_of(P2S_LOG_AMD_FAULT, 0, 1));
+	assert_int_equal(event_of(P2S_LOG_AMD_FAULT, 0, 1)->in_test, 1);
+	end(&h);
+}
+
 static void a_captured_log_is_read(void **state)
 {
 	struct made_host h;
@@ -467,6 +493,7 @@ int main(void)
 		cmocka_unit_test(a_grave_error_during_the_test_ends_it),
 		cmocka_unit_test(what_a_killed_worker_leaves_is_its_own),
 		cmocka_unit_test(storms_are_counted),
+		cmocka_unit_test(a_full_log_leaves_room_for_the_test),
 		cmocka_unit_test(a_captured_log_is_read),
 		cmocka_unit_test(error_counters_are_read_before_and_after),
 		cmocka_unit_test(the_real_log_has_a_state),
