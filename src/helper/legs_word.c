@@ -97,7 +97,7 @@ static void keep_damage(struct p2s_both *x, const struct p2s_judgement seen[2])
 	}
 }
 
-/* Few words often. Returns directions whose reader proved nothing; seen: CORRUPT looks that are not taken back yet. */
+/* Few words often. Returns directions whose reader proved nothing; seen: the last look of each that said anything. */
 static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last, struct p2s_judgement seen[2])
 {
 	/* Loads look at another place than stores: somewhere inside. */
@@ -116,6 +116,9 @@ static unsigned tear_once(struct p2s_both *x, int pull, uint32_t iters, int last
 			continue;
 		again = tear_judge(x, i, pull, TEAR_WORDS, off, seed, &j, &looks);
 		tear_count(x, i, TEAR_WORDS, off, iters, looks);
+		/* Looked once more for the other's sake only, and saw less of what it had seen whole. */
+		if (again && j.verdict == P2PSAFE_VERDICT_UNTESTED && seen[i].verdict == P2PSAFE_VERDICT_OK)
+			continue;
 		if (j.verdict == P2PSAFE_VERDICT_CORRUPT || j.verdict == P2PSAFE_VERDICT_OK)
 			seen[i] = j;
 		if (again && !last)
