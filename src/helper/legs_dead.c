@@ -1,6 +1,7 @@
-/* GPUs and workers that ended before they were told to, or were silent when the deadline came. In the middle of a leg that is the leg's verdict, and what could not run any
- * more is untested. But where no leg runs (host memory is shared, a host link is measured, memory is held, nothing is asked at all) a
- * pair may have passed everything that it needs, by a GPU and a driver that did not live to the end of the test. */
+/* GPUs and workers that ended before they were told to, or were silent when the deadline came. In the middle of a leg that is the
+ * leg's verdict, and what could not run any more is untested. But where no leg runs (host memory is shared, a host link is measured,
+ * memory is held, nothing is asked at all) a pair may have passed everything that it needs, by a GPU and a driver that did not live
+ * to the end of the test. */
 #include <stdio.h>
 
 #include "helper/legs.h"
@@ -123,9 +124,9 @@ static void take_answer(struct p2s_run *run, uint32_t g, int kind)
 		atomic_store(&chan->end, P2S_END_DIED);
 }
 
-/* An answer that nobody took for a leg's (a GPU is made ready to be measured, a judged leg is looked at more closely) may have been
- * the last one of its GPU, which nothing touches any more from there on. So each is asked once more: all at once, as little time may
- * be left, and none when the time is over, for then nothing more can be learnt. */
+/* An answer that nobody took for a leg's (a GPU is made ready to be measured, a judged leg is looked at more closely) may have
+ * been the last one of its GPU, which nothing touches any more from there on. So each is asked once more: all at once, as little
+ * time may be left, and none when the time is over, for then nothing more can be learnt. */
 static void ask_all(struct p2s_run *run)
 {
 	int posted[P2S_CHAN_KINDS][P2S_MAX_GPUS] = {{0}};

@@ -335,8 +335,8 @@ static void stale_is(uint32_t gpu, int32_t verdict)
 			assert_int_equal(w.told[i][m].stale, i / GPUS == gpu || i % GPUS == gpu ? verdict : 0);
 }
 
-/* An engine that had something to do when the deadline came, and did not do it, may hang: no pair of it is OK, over no mapping, though
- * all had passed, and all the same that it was in a repetition. What is done a moment later was only cut off. */
+/* An engine that had something to do when the deadline came, and did not do it, may hang: no pair of it is OK, over no mapping,
+ * though all had passed, and all the same that it was in a repetition. What is done a moment later was only cut off. */
 static void silence_at_the_deadline_is_no_pass(void **state)
 {
 	(void)state;
@@ -370,8 +370,8 @@ static void the_deadline_of_one_sender_is_no_error_of_another(void **state)
 	stale_is(1, P2PSAFE_VERDICT_UNTESTED);
 }
 
-/* Copies to the host run beside those that are judged, and no pair is blamed for what they do wrong. In the last one before the time
- * is over a context is lost, or the process dies: no copy comes behind it that would show it. */
+/* Copies to the host run beside those that are judged, and no pair is blamed for what they do wrong. In the last one before the
+ * time is over a context is lost, or the process dies: no copy comes behind it that would show it. */
 static void an_end_beside_the_load_is_told(void **state)
 {
 	static const struct {
