@@ -297,6 +297,129 @@ static void runs_of_letters(void **state)
 		assert_int_equal(p2s_compact_again(not_again[i], 7, &n), 0);
 }
 
+/* Any number of bad pairs among 64 GPUs of which some are the group, with long texts in the key. */
+static void make_long(struct p2s_record *r, uint32_t seed, int bad, uint32_t every)
+{
+	size_t n = P2S_MAX_GPUS;
+	size_t cells = n * n;
+	uint32_t x = seed;
+
+	memset(r, 0, sizeof *r);
+	r->level = P2PSAFE_LEVEL_STANDARD;
+	r->gpu_count = n;
+	r->nccl_level = P2PSAFE_PATH_SYS;
+	memset(r->cmdline, 'c', sizeof r->cmdline - 1);
+	memset(r->driver_parameters, 'd', sizeof r->driver_parameters - 1);
+	memset(r->cuda_library, 'l', 300);
+	r->gpus = calloc(n, sizeof *r->gpus);
+	r->verdict = calloc(cells, P2S_CONSUMERS);
+	r->path = calloc(cells, 1);
+	r->staged = calloc(cells, 1);
+	assert_true(r->gpus != NULL && r->verdict != NULL && r->path != NULL && r->staged != NULL);
+	for (size_t i = 0; i < n; i++) {
+		struct p2s_record_gpu *g = &r->gpus[i];
+
+		snprintf(g->address, sizeof g->address, "0000:%02x:00.0", (unsigned)i & 0xff);
+		snprintf(g->id, sizeof g->id, "10de:2330 10de:16c1");
+		snprintf(g->bars, sizeof g->bars, "0:e0000000+1000000 2:300000000000+4000000000 4:310000000000+2000000");
+		snprintf(g->domain_type, sizeof g->domain_type, "identity");
+		snprintf(g->uuid, sizeof g->uuid, "GPU-%08x-0000-0000-0000-000000000000", (unsigned)i);
+		g->tested = i % every == 0;
+	}
+	memset(r->verdict, P2PSAFE_VERDICT_UNTESTED, cells * P2S_CONSUMERS);
+	memset(r->staged, P2PSAFE_VERDICT_UNTESTED, cells);
+	for (size_t i = 0; i < cells; i++) {
+		if (i % (n + 1) == 0 || !r->gpus[i / n].tested || !r->gpus[i % n].tested)
+			continue;
+		memset(r->verdict + i * P2S_CONSUMERS, P2PSAFE_VERDICT_OK, P2S_CONSUMERS);
+		r->staged[i] = P2PSAFE_VERDICT_OK;
+		r->path[i] = i / n / 4 == i % n / 4 ? P2PSAFE_PATH_PIX : P2PSAFE_PATH_SYS;
+	}
+	for (int k = 0; k < bad; k++) {
+		size_t i;
+
+		x = x * 1664525 + 1013904223;
+		i = (x >> 8) % cells;
+		if (i % (n + 1) != 0)
+			for (int c = 0; c < P2S_CONSUMERS; c++)
+				r->verdict[i * P2S_CONSUMERS + (size_t)c] = (x >> 28) % 2 ? P2PSAFE_VERDICT_CORRUPT : P2PSAFE_VERDICT_HANG;
+	}
+}
+
+/* Not better than it was, for anybody; a HANG of the pair itself stays one. */
+static int never_better(const struct p2s_record *was, const struct p2s_record *is, int *more)
+{
+	size_t n = was->gpu_count;
+
+	for (size_t i = 0; i < n * n; i++) {
+		for (size_t c = 0; c < P2S_CONSUMERS; c++) {
+			int32_t a = was->verdict[i * P2S_CONSUMERS + c];
+			int32_t b = is->verdict[i * P2S_CONSUMERS + c];
+			int32_t group = was->gpus[i / n].tested && was->gpus[i % n].tested;
+
+			if (i % (n + 1) == 0 || c == P2PSAFE_CONSUMER_MULTICAST || (!group && !p2s_rules_is_bad(a)))
+				continue;
+			*more |= group && a != b;
+			if (p2s_rules_is_bad(a) ? !p2s_rules_is_bad(b) || (c == 0 && a == P2PSAFE_VERDICT_HANG && b != a) : p2s_rules_worse(a, b) != b)
+				return 0;
+		}
+	}
+	return 1;
+}
+
+/* Whatever failed, there is a record, and it says no less. What works loses nothing. */
+static void every_record_fits(void **state)
+{
+	static const int bad[] = {0, 1, 33, 200, 1000, 8000};
+	struct p2s_model m = {.gpu_count = 0};
+	struct p2s_host h = {0};
+	struct p2s_request any = {.level = P2PSAFE_LEVEL_STANDARD};
+	char reason[200];
+	int collapsed = 0;
+
+	(void)state;
+	for (uint32_t every = 1; every <= 3; every++) {
+		for (size_t i = 0; i < COUNT(bad); i++) {
+			struct p2s_record r;
+			struct p2s_record back;
+			char library[301] = "";
+			int more = 0;
+			char *text;
+
+			make_long(&r, every, bad[i], every);
+			text = p2s_record_write(&r);
+			if (text == NULL || strlen(text) > P2S_RECORD_MAX)
+				fail_msg("%d bad pairs, each %u: no record", bad[i], (unsigned)every);
+			assert_int_equal(p2s_record_parse(&back, text, strlen(text)), 1);
+			if (!never_better(&r, &back, &more))
+				fail_msg("%d bad pairs, each %u: better than it was", bad[i], (unsigned)every);
+			if (bad[i] == 0)
+				assert_int_equal(more, 0);
+			assert_int_equal(back.nccl_level, more ? P2PSAFE_PATH_UNKNOWN : back.nccl_level);
+			if (bad[i] == 0)
+				assert_int_equal(back.nccl_level, P2PSAFE_PATH_SYS);
+			collapsed += more;
+			/* the long texts of the key are compared through their hash */
+			memcpy(library, r.cuda_library, sizeof library);
+			any.cuda_library = library;
+			memcpy(h.cmdline, r.cmdline, sizeof h.cmdline);
+			snprintf(m.driver_parameters, sizeof m.driver_parameters, "%s", r.driver_parameters);
+			assert_int_equal(p2s_key_host_matches(&back, &m, &h, &any, reason, sizeof reason), 1);
+			h.cmdline[9] = 'x';
+			assert_int_equal(p2s_key_host_matches(&back, &m, &h, &any, reason, sizeof reason), 0);
+			assert_string_equal(reason, "command line changed");
+			h.cmdline[9] = 'c';
+			m.driver_parameters[9] = 'x';
+			assert_int_equal(p2s_key_host_matches(&back, &m, &h, &any, reason, sizeof reason), 0);
+			assert_string_equal(reason, "driver parameters changed");
+			free(text);
+			p2s_record_free(&r);
+			p2s_record_free(&back);
+		}
+	}
+	assert_true(collapsed > 3);
+}
+
 static void the_key_field_by_field(void **state)
 {
 	struct p2s_model m;
@@ -364,6 +487,7 @@ int main(void)
 	                                   cmocka_unit_test(sixteen_gpus_fit),
 	                                   cmocka_unit_test(sixty_four_gpus_fit),
 	                                   cmocka_unit_test(compact_and_back),
+	                                   cmocka_unit_test(every_record_fits),
 	                                   cmocka_unit_test(runs_of_letters),
 	                                   cmocka_unit_test(the_key_field_by_field)};
 

@@ -20,6 +20,17 @@ static int32_t same(const char *name, const char *kept, const char *now, char *r
 	return 0;
 }
 
+/* The same where one side may hold only the hash of a text. */
+static int32_t same_or_hash(const char *name, const char *kept, const char *now, char *reason, size_t cap)
+{
+	char hash[24];
+
+	if ((kept[0] == '#') == (now[0] == '#') || kept[0] == '\0' || now[0] == '\0')
+		return same(name, kept, now, reason, cap);
+	p2s_compact_hash(kept[0] == '#' ? now : kept, hash, sizeof hash);
+	return same(name, kept[0] == '#' ? kept : hash, kept[0] == '#' ? hash : now, reason, cap);
+}
+
 int32_t p2s_key_host_matches(const struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
 							 const struct p2s_request *request, char *reason, size_t cap)
 {
@@ -41,26 +52,22 @@ int32_t p2s_key_host_matches(const struct p2s_record *r, const struct p2s_model 
 	return same("boot", r->boot_id, host->boot_id, reason, cap) && same("kernel", r->kernel, m->kernel, reason, cap) &&
 		   same("driver version", r->driver_version, m->driver_version, reason, cap) &&
 		   same("driver flavour", r->driver_flavour, m->driver_flavour, reason, cap) &&
-		   same("driver parameters", r->driver_parameters, m->driver_parameters, reason, cap) &&
+		   same_or_hash("driver parameters", r->driver_parameters, m->driver_parameters, reason, cap) &&
 		   same("driver module", r->module, host->module, reason, cap) &&
-		   same("command line", r->cmdline, host->cmdline, reason, cap) &&
+		   same_or_hash("command line", r->cmdline, host->cmdline, reason, cap) &&
 		   same("firmware", r->firmware, host->firmware, reason, cap) &&
 		   same("virtual machine", r->virtualization, m->virtualization, reason, cap);
 }
 
 int32_t p2s_key_gpu_matches(const struct p2s_record_gpu *kept, const struct p2s_record_gpu *now, char *reason, size_t cap)
 {
-	char bars[sizeof now->bars];
 	char name[64];
 	int32_t ok;
 
 	snprintf(name, sizeof name, "%s ids", now->address);
 	ok = same(name, kept->id, now->id, reason, cap);
 	snprintf(name, sizeof name, "%s BARs", now->address);
-	snprintf(bars, sizeof bars, "%s", now->bars);
-	if (kept->bars[0] == '#' && bars[0] != '\0' && bars[0] != '#')
-		p2s_compact_hash(now->bars, bars, sizeof bars);
-	ok = ok && same(name, kept->bars, bars, reason, cap);
+	ok = ok && same_or_hash(name, kept->bars, now->bars, reason, cap);
 	snprintf(name, sizeof name, "%s domain type", now->address);
 	return ok && same(name, kept->domain_type, now->domain_type, reason, cap);
 }

@@ -9,6 +9,7 @@
 #include "emit/emit.h"
 #include "ipc/proto.h"
 #include "kept/compact.h"
+#include "kept/shrink.h"
 #include "rules/rules.h"
 
 /* One letter per verdict, one string per accessor: 64 GPUs fit where objects per pair would not. */
@@ -217,6 +218,17 @@ static json_t *text_json(const char *text)
 	return s != NULL ? s : json_string(""); /* no UTF-8: as good as not readable */
 }
 
+/* compact: a long text that is only compared becomes its hash. */
+static json_t *compared(const char *text, int32_t compact)
+{
+	char hash[24];
+
+	if (!compact || text[0] == '#' || strlen(text) < 2 * sizeof hash)
+		return text_json(text);
+	p2s_compact_hash(text, hash, sizeof hash);
+	return json_string(hash);
+}
+
 static json_t *hex(uint64_t v)
 {
 	char text[24];
@@ -282,14 +294,15 @@ static char *write_record(const struct p2s_record *r, int32_t compact, int32_t *
 			p2s_emit_set(verdicts, c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c),
 								rows(r->verdict + c, r->gpu_count, P2S_CONSUMERS, 0, compact));
 	key = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "kernel", text_json(r->kernel), "boot_id",
-					text_json(r->boot_id), "cmdline", text_json(r->cmdline), "firmware", text_json(r->firmware), "module",
+					text_json(r->boot_id), "cmdline", compared(r->cmdline, compact), "firmware", text_json(r->firmware), "module",
 					text_json(r->module), "driver_version", text_json(r->driver_version), "driver_flavour",
-					text_json(r->driver_flavour), "driver_parameters", text_json(r->driver_parameters), "virtualization",
+					text_json(r->driver_flavour), "driver_parameters", compared(r->driver_parameters, compact), "virtualization",
 					text_json(r->virtualization), "cuda_library", text_json(r->cuda_library), "suite", P2S_RECORD_SUITE);
 	top = json_pack("{s:i, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s, s:s, s:o}", "record",
 					P2S_RECORD_SCHEMA, "version", P2S_VERSION_TEXT, "level", p2s_word_name(P2S_GROUP_LEVEL, r->level),
 					"simulated", r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "gpu_ended",
-					r->gpu_ended != 0, "deadline_hit", r->deadline_hit != 0, "measured", r->measured != 0, "passes", (int)r->passes, "retries", (int)r->retries,
+					r->gpu_ended != 0, "deadline_hit", r->deadline_hit != 0, "measured", r->measured != 0, "passes",
+					(int)r->passes, "retries", (int)r->retries,
 					"created_unix", (json_int_t)r->created_unix, "generation", (json_int_t)r->generation, "key", key, "gpus",
 					gpus, "verdicts", verdicts, "paths", rows(r->path, r->gpu_count, 1, 1, compact), "staged",
 					rows(r->staged, r->gpu_count, 1, 0, compact), "fabric", r->fabric != 0, "torn_lines", r->torn_lines != 0, "nccl_level",
@@ -311,7 +324,17 @@ char *p2s_record_write(const struct p2s_record *r)
 	int32_t too_long = 0;
 	char *text = write_record(r, 0, &too_long);
 
-	return too_long ? write_record(r, 1, &too_long) : text;
+	if (too_long)
+		text = write_record(r, 1, &too_long);
+	for (int how = P2S_SHRINK_FILL; too_long && how < P2S_SHRINK_STEPS; how++) {
+		struct p2s_record less;
+
+		if (!p2s_shrink(&less, r, (enum p2s_shrink)how))
+			return NULL;
+		text = write_record(&less, 1, &too_long);
+		p2s_shrink_free(&less);
+	}
+	return text;
 }
 
 /* "" is what could not be read when the record was made. A member that is not there says nothing at all: returns 0. */
