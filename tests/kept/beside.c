@@ -101,9 +101,9 @@ static void beside_a_worse_one(void **state)
 		const char *first, *then;
 		int32_t verdict;
 	} rows[] = {{"hang 0 1", "state 2 failed", P2PSAFE_VERDICT_ERROR},
-	            {"bad 0 1", "state 2 failed", P2PSAFE_VERDICT_ERROR},
-	            {"bad 0 1", "state 2 wedged\nno_pairs", P2PSAFE_VERDICT_UNTESTED},
-	            {"hang 0 1", "state 2 wedged\nno_pairs", P2PSAFE_VERDICT_UNTESTED}};
+				{"bad 0 1", "state 2 failed", P2PSAFE_VERDICT_ERROR},
+				{"bad 0 1", "state 2 wedged\nno_pairs", P2PSAFE_VERDICT_UNTESTED},
+				{"hang 0 1", "state 2 wedged\nno_pairs", P2PSAFE_VERDICT_UNTESTED}};
 	struct kept *k = *state;
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -181,7 +181,8 @@ static struct answer recheck_without_a_helper(const struct kept *k, const char *
 	return kept_ask(p2psafe_decide, &o);
 }
 
-/* What a recheck could not confirm is no answer either when the lock is held and patience ends; who comes later hears the same. */
+/* What a recheck could not confirm is no answer either when the lock is held and patience ends; who comes later hears the same.
+ */
 static void refused_and_the_lock_is_held(void **state)
 {
 	struct kept *k = *state;
@@ -331,10 +332,11 @@ static void recheck_of_the_next_place(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(beside_a_better_record), T(beside_a_good_record), T(beside_a_worse_one), T(passes_in_a_row),
-	                                   T(behind_a_damaged_record), T(refused_and_the_lock_is_held),
-	                                   T(refused_and_bad_elsewhere), T(no_room_for_a_worse_answer), T(what_another_place_knows),
-	                                   T(recheck_of_the_next_place)};
+	const struct CMUnitTest tests[] = {T(beside_a_better_record),    T(beside_a_good_record),
+									   T(beside_a_worse_one),        T(passes_in_a_row),
+									   T(behind_a_damaged_record),   T(refused_and_the_lock_is_held),
+									   T(refused_and_bad_elsewhere), T(no_room_for_a_worse_answer),
+									   T(what_another_place_knows),  T(recheck_of_the_next_place)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

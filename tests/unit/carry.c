@@ -142,16 +142,18 @@ static void there_and_back(void **state)
 	p2s_record_free(&c);
 }
 
-/* What stays learns what failed elsewhere, and what a GPU that ended left untested; a run that says nothing new leaves it alone. */
+/* What stays learns what failed elsewhere, and what a GPU that ended left untested; a run that says nothing new leaves it
+ * alone. */
 static void what_stays_learns(void **state)
 {
 	/* what is kept of 2>3, what a run of these two alone says */
 	static const struct {
 		int32_t was, is, ended, want, changed;
-	} rows[] = {{OK, OK, 0, OK, 0},     {OK, BAD, 0, BAD, 1},   {OK, ERROR, 0, ERROR, 1}, {OK, HANG, 0, HANG, 1}, {OK, NOT, 0, OK, 0},
-	            {OK, NOT, 1, NOT, 1},   {SLOW, NOT, 1, NOT, 1}, {NO, NOT, 1, NOT, 1},     {BAD, NOT, 1, BAD, 0},  {HANG, NOT, 1, HANG, 0},
-	            {NOT, NOT, 1, NOT, 0},  {OK, OK, 1, OK, 0},     {BAD, OK, 0, BAD, 0},     {BAD, BAD, 0, BAD, 0},  {HANG, ERROR, 0, HANG, 0},
-	            {ERROR, BAD, 0, BAD, 1}, {NOT, OK, 0, NOT, 0},  {NOT, BAD, 0, BAD, 1},    {OK, SLOW, 0, OK, 0}};
+	} rows[] = {{OK, OK, 0, OK, 0},    {OK, BAD, 0, BAD, 1},    {OK, ERROR, 0, ERROR, 1},  {OK, HANG, 0, HANG, 1},
+				{OK, NOT, 0, OK, 0},   {OK, NOT, 1, NOT, 1},    {SLOW, NOT, 1, NOT, 1},    {NO, NOT, 1, NOT, 1},
+				{BAD, NOT, 1, BAD, 0}, {HANG, NOT, 1, HANG, 0}, {NOT, NOT, 1, NOT, 0},     {OK, OK, 1, OK, 0},
+				{BAD, OK, 0, BAD, 0},  {BAD, BAD, 0, BAD, 0},   {HANG, ERROR, 0, HANG, 0}, {ERROR, BAD, 0, BAD, 1},
+				{NOT, OK, 0, NOT, 0},  {NOT, BAD, 0, BAD, 1},   {OK, SLOW, 0, OK, 0}};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
@@ -201,8 +203,9 @@ static void what_stays_learns_of_its_own_cards(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(pair_by_pair), cmocka_unit_test(passes), cmocka_unit_test(there_and_back),
-	                                   cmocka_unit_test(what_stays_learns), cmocka_unit_test(what_stays_learns_of_its_own_cards)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(pair_by_pair), cmocka_unit_test(passes),
+									   cmocka_unit_test(there_and_back), cmocka_unit_test(what_stays_learns),
+									   cmocka_unit_test(what_stays_learns_of_its_own_cards)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

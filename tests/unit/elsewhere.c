@@ -52,9 +52,10 @@ static void learn(void **state)
 		const char *boot;
 		int broken, ours; /* ours: it is the folder that we write */
 		int32_t usable, want;
-	} rows[] = {{OK, 0, "boot-1", 0, 0, 1, OK},   {BAD, 0, "boot-1", 0, 0, 1, BAD}, {BAD, 0, "boot-2", 0, 0, 1, OK}, {NOT, 0, "boot-1", 0, 0, 1, OK},
-	            {NOT, 1, "boot-1", 0, 0, 1, NOT}, {NOT, 1, "boot-2", 0, 0, 1, OK},  {BAD, 0, "boot-1", 1, 0, 1, BAD}, {OK, 0, "boot-1", 1, 0, 1, OK},
-	            {OK, 0, "boot-1", 0, 1, 1, OK},   {BAD, 0, "boot-1", 0, 1, 1, BAD}, {OK, 0, "boot-1", 1, 1, 0, OK}};
+	} rows[] = {{OK, 0, "boot-1", 0, 0, 1, OK},   {BAD, 0, "boot-1", 0, 0, 1, BAD}, {BAD, 0, "boot-2", 0, 0, 1, OK},
+				{NOT, 0, "boot-1", 0, 0, 1, OK},  {NOT, 1, "boot-1", 0, 0, 1, NOT}, {NOT, 1, "boot-2", 0, 0, 1, OK},
+				{BAD, 0, "boot-1", 1, 0, 1, BAD}, {OK, 0, "boot-1", 1, 0, 1, OK},   {OK, 0, "boot-1", 0, 1, 1, OK},
+				{BAD, 0, "boot-1", 0, 1, 1, BAD}, {OK, 0, "boot-1", 1, 1, 0, OK}};
 	struct place *p = *state;
 
 	for (size_t i = 0; i < COUNT(rows); i++) {
@@ -112,7 +113,7 @@ static void nothing_there(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(learn, setup, teardown),
-	                                   cmocka_unit_test_setup_teardown(nothing_there, setup, teardown)};
+									   cmocka_unit_test_setup_teardown(nothing_there, setup, teardown)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

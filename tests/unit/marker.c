@@ -136,7 +136,8 @@ static void one_in_each_folder(void **state)
 	assert_string_equal(what, "c>d sm_load");
 	assert_int_equal(p2s_marker_peek(P2S_MARKER_NONE, -1, p->dir, 5, "boot-a", what, sizeof what), P2S_MARKER_ONE);
 	assert_int_equal(p2s_marker_peek(P2S_MARKER_EARLIER, -1, p->dir, 5, "boot-a", what, sizeof what), P2S_MARKER_EARLIER);
-	assert_int_equal(p2s_marker_peek(P2S_MARKER_ONE, -1, p->dir, 6, "boot-a", what, sizeof what), P2S_MARKER_ONE); /* another host */
+	assert_int_equal(p2s_marker_peek(P2S_MARKER_ONE, -1, p->dir, 6, "boot-a", what, sizeof what),
+					 P2S_MARKER_ONE); /* another host */
 	snprintf(path, sizeof path, "%s/.", p->path);
 	again = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(again >= 0);
@@ -245,14 +246,14 @@ static void no_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(life_of_a_marker),
-	                                   T(a_run_beside_a_soak),
-	                                   T(one_of_each),
-	                                   T(one_in_each_folder),
-	                                   T(simulated),
-	                                   T(a_boot_without_a_name),
-	                                   T(taken_away),
-	                                   T(under_any_mask),
-	                                   T(no_file)};
+									   T(a_run_beside_a_soak),
+									   T(one_of_each),
+									   T(one_in_each_folder),
+									   T(simulated),
+									   T(a_boot_without_a_name),
+									   T(taken_away),
+									   T(under_any_mask),
+									   T(no_file)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

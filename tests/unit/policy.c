@@ -188,10 +188,12 @@ static void when_to_try_again(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(a_pass_over_what_was_left_untested),
-	                                   cmocka_unit_test(a_gpu_that_ended_outweighs_a_pass),
-	                                   cmocka_unit_test(a_simulated_answer_replaces_no_real_one),
-	                                   cmocka_unit_test(numbers_stay), cmocka_unit_test(when_to_try_again)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(table),
+									   cmocka_unit_test(a_pass_over_what_was_left_untested),
+									   cmocka_unit_test(a_gpu_that_ended_outweighs_a_pass),
+									   cmocka_unit_test(a_simulated_answer_replaces_no_real_one),
+									   cmocka_unit_test(numbers_stay),
+									   cmocka_unit_test(when_to_try_again)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

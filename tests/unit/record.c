@@ -360,7 +360,8 @@ static int never_better(const struct p2s_record *was, const struct p2s_record *i
 			if (i % (n + 1) == 0 || c == P2PSAFE_CONSUMER_MULTICAST || (!group && !p2s_rules_is_bad(a)))
 				continue;
 			*more |= group && a != b;
-			if (p2s_rules_is_bad(a) ? !p2s_rules_is_bad(b) || (c == 0 && a == P2PSAFE_VERDICT_HANG && b != a) : p2s_rules_worse(a, b) != b)
+			if (p2s_rules_is_bad(a) ? !p2s_rules_is_bad(b) || (c == 0 && a == P2PSAFE_VERDICT_HANG && b != a)
+									: p2s_rules_worse(a, b) != b)
 				return 0;
 		}
 	}
@@ -480,16 +481,16 @@ static void the_key_field_by_field(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(there_and_back),
-	                                   cmocka_unit_test(every_cut_is_refused),
-	                                   cmocka_unit_test(no_flipped_bit_is_believed),
-	                                   cmocka_unit_test(a_missing_member_is_not_unreadable),
-	                                   cmocka_unit_test(hostile_records),
-	                                   cmocka_unit_test(sixteen_gpus_fit),
-	                                   cmocka_unit_test(sixty_four_gpus_fit),
-	                                   cmocka_unit_test(compact_and_back),
-	                                   cmocka_unit_test(every_record_fits),
-	                                   cmocka_unit_test(runs_of_letters),
-	                                   cmocka_unit_test(the_key_field_by_field)};
+									   cmocka_unit_test(every_cut_is_refused),
+									   cmocka_unit_test(no_flipped_bit_is_believed),
+									   cmocka_unit_test(a_missing_member_is_not_unreadable),
+									   cmocka_unit_test(hostile_records),
+									   cmocka_unit_test(sixteen_gpus_fit),
+									   cmocka_unit_test(sixty_four_gpus_fit),
+									   cmocka_unit_test(compact_and_back),
+									   cmocka_unit_test(every_record_fits),
+									   cmocka_unit_test(runs_of_letters),
+									   cmocka_unit_test(the_key_field_by_field)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

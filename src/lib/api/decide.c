@@ -208,11 +208,13 @@ static void look_before(struct testing *t, uint64_t highest, struct before *b)
 	if (b->same_host)
 		forget_cards(&b->old, t->m, &spoken);
 	b->newest = b->old.generation == highest;
-	b->serves = b->valid && b->newest && !(t->gave_up && refused(t, highest)) && p2s_key_matches(&b->old, t->m, &t->s->host, &t->s->request, reason, sizeof reason);
+	b->serves = b->valid && b->newest && !(t->gave_up && refused(t, highest)) &&
+				p2s_key_matches(&b->old, t->m, &t->s->host, &t->s->request, reason, sizeof reason);
 }
 
-/* What stays in place of a new answer learns what failed in it: worse counts, pair by pair. Returns 1 if it is to be published again.
- * Behind a record that cannot be read nothing stays as it is, for that one may have taken back what it allows: *policy. */
+/* What stays in place of a new answer learns what failed in it: worse counts, pair by pair. Returns 1 if it is to be published
+ * again. Behind a record that cannot be read nothing stays as it is, for that one may have taken back what it allows: *policy.
+ */
 static int32_t add_failures(struct before *b, const struct p2s_record *now, enum p2s_policy *policy)
 {
 	if (*policy != P2S_POLICY_KEEP || !b->valid || !p2s_carry_add(&b->old, now))
@@ -223,8 +225,8 @@ static int32_t add_failures(struct before *b, const struct p2s_record *now, enum
 	return 0;
 }
 
-/* Does what stays say something that now does not? Then it counts for all who ask the same. A failure that a pass does not outweigh
- * does, and it is published again: also where something that cannot be read lay in front of it. */
+/* Does what stays say something that now does not? Then it counts for all who ask the same. A failure that a pass does not
+ * outweigh does, and it is published again: also where something that cannot be read lay in front of it. */
 static int32_t says_more(const struct before *b, const struct p2s_record *now, enum p2s_policy policy)
 {
 	int32_t kept = p2s_record_worst(&b->old);
@@ -265,7 +267,8 @@ static int32_t take_back(const struct testing *t)
 	int32_t gone = p2s_store_stop(t->dir, t->generation, t->lock.fd >= 0);
 
 	p2s_log(t->s->log, P2PSAFE_LOG_WARNING, "%.200s: a worse answer cannot be kept; the earlier one %s",
-			t->places.place[t->places.write].dir, gone ? "does not count any more" : "cannot be taken back, run `p2psafe cache clear`");
+			t->places.place[t->places.write].dir,
+			gone ? "does not count any more" : "cannot be taken back, run `p2psafe cache clear`");
 	return gone;
 }
 

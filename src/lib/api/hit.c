@@ -273,7 +273,8 @@ static int32_t fill(struct p2s_session *s, const struct p2s_record *r, const cha
 }
 
 /* What one folder adds. Returns 0 when its newest record cannot be read, and is set. */
-static int32_t learn_from(struct p2s_session *s, const struct p2s_model *m, int dir, int32_t whole, struct p2s_record *r, int32_t *worse)
+static int32_t learn_from(struct p2s_session *s, const struct p2s_model *m, int dir, int32_t whole, struct p2s_record *r,
+						  int32_t *worse)
 {
 	struct p2s_request any = s->request;
 	struct p2s_record other;
@@ -295,8 +296,8 @@ static int32_t learn_from(struct p2s_session *s, const struct p2s_model *m, int 
 	return whole;
 }
 
-int32_t p2s_hit_learn(struct p2s_session *s, const struct p2s_model *m, const struct p2s_places *places, int own, struct p2s_record *r,
-					  int32_t *worse)
+int32_t p2s_hit_learn(struct p2s_session *s, const struct p2s_model *m, const struct p2s_places *places, int own,
+					  struct p2s_record *r, int32_t *worse)
 {
 	*worse = 0;
 	for (int i = 0; i < places->count; i++)
@@ -309,14 +310,15 @@ int32_t p2s_hit_learn(struct p2s_session *s, const struct p2s_model *m, const st
 struct source {
 	struct p2s_record *r;
 	const struct p2s_places *places;
-	int place; /* -1: an operator's file */
+	int place;       /* -1: an operator's file */
 	const char *dir; /* NULL there */
 	char path[600];
 	int32_t any_age;
 };
 
 /* Tries one record. */
-static int32_t use(struct p2s_session *s, const struct source *from, p2psafe_report *report, int32_t *hit, char *why, size_t cap)
+static int32_t use(struct p2s_session *s, const struct source *from, p2psafe_report *report, int32_t *hit, char *why,
+				   size_t cap)
 {
 	struct p2s_model *m = &report->decision.m;
 	struct p2s_record *r = from->r;
@@ -406,8 +408,8 @@ static int32_t use_place(struct p2s_session *s, const struct p2s_places *places,
 	return rc;
 }
 
-int32_t p2s_hit_try(struct p2s_session *s, const struct p2s_places *places, const struct p2s_refused *refused, p2psafe_report *report,
-					int32_t *hit, char *why, size_t cap)
+int32_t p2s_hit_try(struct p2s_session *s, const struct p2s_places *places, const struct p2s_refused *refused,
+					p2psafe_report *report, int32_t *hit, char *why, size_t cap)
 {
 	int32_t rc;
 

@@ -14,9 +14,9 @@
  * never outweighed. Pairs of which now tested only one GPU or none are remembered in cells that no answer shows. Sets
  * now->passes. Returns 1 if a pair of now's own group is worse for it. */
 int32_t p2s_carry_failures(struct p2s_record *now, const struct p2s_record *old);
-/* The other way round: kept stays, being wider or of a better level, or from another folder. Whatever failed in other, a record of
- * the same boot, driver and kernel, becomes part of it, and no pass outweighs that; so do the pairs that other left untested because
- * a GPU ended. Sets kept->passes to 0 then. Returns 1 if kept changed. */
+/* The other way round: kept stays, being wider or of a better level, or from another folder. Whatever failed in other, a record
+ * of the same boot, driver and kernel, becomes part of it, and no pass outweighs that; so do the pairs that other left untested
+ * because a GPU ended. Sets kept->passes to 0 then. Returns 1 if kept changed. */
 int32_t p2s_carry_add(struct p2s_record *kept, const struct p2s_record *other);
 
 #endif

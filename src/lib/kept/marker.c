@@ -156,8 +156,8 @@ static int32_t same_folder(int a, int b)
 	return a >= 0 && b >= 0 && fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
 }
 
-enum p2s_marker_state p2s_marker_peek(enum p2s_marker_state before, int seen, int dir, uint64_t key, const char *boot_id, char *what,
-                                      size_t cap)
+enum p2s_marker_state p2s_marker_peek(enum p2s_marker_state before, int seen, int dir, uint64_t key, const char *boot_id,
+									  char *what, size_t cap)
 {
 	struct p2s_marker m = {.dir = dir, .kind = P2S_MARKER_KINDS, .key = key};
 	enum p2s_marker_state there;

@@ -40,11 +40,11 @@ enum p2s_marker_state p2s_marker_look_as(struct p2s_marker *m, enum p2s_marker_k
                                          const char *boot_id, char *what, size_t cap);
 /* The same for a run under the lock. */
 enum p2s_marker_state p2s_marker_look(struct p2s_marker *m, int dir, uint64_t key, const char *boot_id, char *what, size_t cap);
-/* What the markers in a folder say that belongs to somebody else, such as root's, on top of what was found before; one in each are
- * two. Nothing of it can be taken over. Those of runs that go on now say nothing. seen: the folder that was looked at before, so that
- * the same one does not count twice; -1 none. what is left alone unless this folder says more. */
-enum p2s_marker_state p2s_marker_peek(enum p2s_marker_state before, int seen, int dir, uint64_t key, const char *boot_id, char *what,
-                                      size_t cap);
+/* What the markers in a folder say that belongs to somebody else, such as root's, on top of what was found before; one in each
+ * are two. Nothing of it can be taken over. Those of runs that go on now say nothing. seen: the folder that was looked at
+ * before, so that the same one does not count twice; -1 none. what is left alone unless this folder says more. */
+enum p2s_marker_state p2s_marker_peek(enum p2s_marker_state before, int seen, int dir, uint64_t key, const char *boot_id,
+									  char *what, size_t cap);
 /* Puts the marker on disk (the first time, or if somebody took it away) or renames its step. Returns 1, 0 if it could not be
  * written. */
 int32_t p2s_marker_write(struct p2s_marker *m, const char *src, const char *dst, const char *leg);

@@ -18,7 +18,8 @@ static int32_t leaves_untested(const struct p2s_record *r)
 	for (size_t a = 0; a < r->gpu_count; a++)
 		for (size_t b = 0; b < r->gpu_count; b++)
 			if (a != b && r->gpus[a].tested && r->gpus[b].tested &&
-				p2s_rules_worse(r->verdict[(a * r->gpu_count + b) * P2S_CONSUMERS], P2PSAFE_VERDICT_OK) == P2PSAFE_VERDICT_UNTESTED)
+				p2s_rules_worse(r->verdict[(a * r->gpu_count + b) * P2S_CONSUMERS], P2PSAFE_VERDICT_OK) ==
+					P2PSAFE_VERDICT_UNTESTED)
 				return 1;
 	return 0;
 }

@@ -293,20 +293,21 @@ static char *write_record(const struct p2s_record *r, int32_t compact, int32_t *
 		if (c != P2PSAFE_CONSUMER_MULTICAST)
 			p2s_emit_set(verdicts, c == 0 ? "pair" : p2s_word_name(P2S_GROUP_CONSUMER, c),
 								rows(r->verdict + c, r->gpu_count, P2S_CONSUMERS, 0, compact));
-	key = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "kernel", text_json(r->kernel), "boot_id",
-					text_json(r->boot_id), "cmdline", compared(r->cmdline, compact), "firmware", text_json(r->firmware), "module",
-					text_json(r->module), "driver_version", text_json(r->driver_version), "driver_flavour",
-					text_json(r->driver_flavour), "driver_parameters", compared(r->driver_parameters, compact), "virtualization",
-					text_json(r->virtualization), "cuda_library", text_json(r->cuda_library), "suite", P2S_RECORD_SUITE);
-	top = json_pack("{s:i, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s, s:s, s:o}", "record",
-					P2S_RECORD_SCHEMA, "version", P2S_VERSION_TEXT, "level", p2s_word_name(P2S_GROUP_LEVEL, r->level),
-					"simulated", r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "gpu_ended",
-					r->gpu_ended != 0, "deadline_hit", r->deadline_hit != 0, "measured", r->measured != 0, "passes",
-					(int)r->passes, "retries", (int)r->retries,
-					"created_unix", (json_int_t)r->created_unix, "generation", (json_int_t)r->generation, "key", key, "gpus",
-					gpus, "verdicts", verdicts, "paths", rows(r->path, r->gpu_count, 1, 1, compact), "staged",
-					rows(r->staged, r->gpu_count, 1, 0, compact), "fabric", r->fabric != 0, "torn_lines", r->torn_lines != 0, "nccl_level",
-					p2s_word_name(P2S_GROUP_PATH, r->nccl_level), "full", r->full_name, "full_hash", hex(r->full_hash));
+	key =
+		json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "kernel", text_json(r->kernel), "boot_id",
+				  text_json(r->boot_id), "cmdline", compared(r->cmdline, compact), "firmware", text_json(r->firmware), "module",
+				  text_json(r->module), "driver_version", text_json(r->driver_version), "driver_flavour",
+				  text_json(r->driver_flavour), "driver_parameters", compared(r->driver_parameters, compact), "virtualization",
+				  text_json(r->virtualization), "cuda_library", text_json(r->cuda_library), "suite", P2S_RECORD_SUITE);
+	top = json_pack(
+		"{s:i, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s, s:s, s:o}",
+		"record", P2S_RECORD_SCHEMA, "version", P2S_VERSION_TEXT, "level", p2s_word_name(P2S_GROUP_LEVEL, r->level),
+		"simulated", r->simulated != 0, "nothing_tested", r->nothing_tested != 0, "gpu_ended", r->gpu_ended != 0,
+		"deadline_hit", r->deadline_hit != 0, "measured", r->measured != 0, "passes", (int)r->passes, "retries",
+		(int)r->retries, "created_unix", (json_int_t)r->created_unix, "generation", (json_int_t)r->generation, "key", key,
+		"gpus", gpus, "verdicts", verdicts, "paths", rows(r->path, r->gpu_count, 1, 1, compact), "staged",
+		rows(r->staged, r->gpu_count, 1, 0, compact), "fabric", r->fabric != 0, "torn_lines", r->torn_lines != 0, "nccl_level",
+		p2s_word_name(P2S_GROUP_PATH, r->nccl_level), "full", r->full_name, "full_hash", hex(r->full_hash));
 	text = p2s_emit_dump(top, JSON_COMPACT);
 	json_decref(top);
 	if (text != NULL)

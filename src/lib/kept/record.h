@@ -67,8 +67,8 @@ void p2s_record_free(struct p2s_record *r);
 int32_t p2s_record_from_model(struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
                               const char *cuda_library);
 /* Compact JSON text (malloc'd), NULL when out of memory or longer than P2S_RECORD_MAX. Of more than about 32 GPUs rows become
- * runs of letters, and BARs and long texts of the key a hash (kept/compact.h), so that 64 fit. What is too long even then says less,
- * and nothing better (kept/shrink.h). */
+ * runs of letters, and BARs and long texts of the key a hash (kept/compact.h), so that 64 fit. What is too long even then says
+ * less, and nothing better (kept/shrink.h). */
 char *p2s_record_write(const struct p2s_record *r);
 /* Returns 1, 0 when the text is no whole record of a schema this build reads. */
 int32_t p2s_record_parse(struct p2s_record *r, const char *text, size_t len);

@@ -50,7 +50,8 @@ static void fill(const struct matrix *m)
 	}
 }
 
-/* Worst of a row, or of all for a == n. A pair outside the group counts only if it failed. Returns 0 if there is nothing to say. */
+/* Worst of a row, or of all for a == n. A pair outside the group counts only if it failed. Returns 0 if there is nothing to
+ * say. */
 static int32_t worst(const struct matrix *m, size_t a)
 {
 	size_t n = m->r->gpu_count;

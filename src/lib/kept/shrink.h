@@ -1,5 +1,5 @@
-/* A record that is too long even with runs of letters (kept/compact.h) says less, and never something better: a worse answer that
- * does not fit must not leave the one before. Pure. */
+/* A record that is too long even with runs of letters (kept/compact.h) says less, and never something better: a worse answer
+ * that does not fit must not leave the one before. Pure. */
 #ifndef P2S_KEPT_SHRINK_H
 #define P2S_KEPT_SHRINK_H
 

@@ -18,9 +18,9 @@ int32_t p2s_store_last_whole(int dir, struct p2s_record *r);
 int32_t p2s_store_publish(int dir, struct p2s_record *r, uint64_t generation, const char *full);
 /* Publishes r again as another generation, keeping its full report. */
 int32_t p2s_store_republish(int dir, struct p2s_record *r, uint64_t generation);
-/* A worse answer cannot be written, on a full disk, say: nothing kept so far may answer in its place. An empty record under that
- * number, behind which the next one that publishes still finds the failures of older ones; where not even that can be made and
- * alone is set (the caller holds the lock), the older records go. Returns 1 when no older record answers any more. */
+/* A worse answer cannot be written, on a full disk, say: nothing kept so far may answer in its place. An empty record under
+ * that number, behind which the next one that publishes still finds the failures of older ones; where not even that can be made
+ * and alone is set (the caller holds the lock), the older records go. Returns 1 when no older record answers any more. */
 int32_t p2s_store_stop(int dir, uint64_t generation, int32_t alone);
 /* Removes what generations below `keep` left behind, and unfinished files; for the holder of the lock only. */
 void p2s_store_clean(int dir, uint64_t keep);
