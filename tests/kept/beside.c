@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "kept.h"
 
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -328,15 +329,52 @@ static void recheck_of_the_next_place(void **state)
 	}
 }
 
+/* Others gave up waiting and spoke for this start; what the test then finds is kept all the same. */
+static void found_while_others_gave_up(void **state)
+{
+	struct answer *shared = mmap(NULL, 2 * sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct kept *k = *state;
+
+	assert_true(shared != MAP_FAILED);
+	for (int for_all = 0; for_all < 2; for_all++) {
+		int runs = kept_runs(k);
+		pid_t first;
+
+		tmp_remove(k->cache);
+		kept_script(k, "sleep 3000\nbad 0 1"); /* longer than it takes to stop it, on any machine */
+		first = fork();
+		if (first == 0) {
+			struct p2psafe_options o;
+
+			kept_options(k, &o);
+			o.deadline_ms = 20000;
+			shared[0] = kept_ask(for_all ? p2psafe_decide : p2psafe_test, &o);
+			_exit(0);
+		}
+		while (kept_runs(k) == runs)
+			usleep(10000);
+		kill(first, SIGSTOP);
+		kept_wait(kept_rank(k, 700, &shared[1]));
+		kill(first, SIGCONT);
+		kept_wait(first);
+		kept_script(k, "");
+		vetoed(shared[1], P2PSAFE_VERDICT_UNTESTED, 0);
+		vetoed(shared[0], for_all ? P2PSAFE_VERDICT_UNTESTED : P2PSAFE_VERDICT_CORRUPT, 0);
+		vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
+		assert_int_equal(kept_runs(k), runs + 1);
+	}
+	munmap(shared, 2 * sizeof *shared);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, kept_setup, kept_teardown)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(beside_a_better_record),    T(beside_a_good_record),
-									   T(beside_a_worse_one),        T(passes_in_a_row),
-									   T(behind_a_damaged_record),   T(refused_and_the_lock_is_held),
-									   T(refused_and_bad_elsewhere), T(no_room_for_a_worse_answer),
-									   T(what_another_place_knows),  T(recheck_of_the_next_place)};
+	const struct CMUnitTest tests[] = {
+		T(beside_a_better_record),    T(beside_a_good_record),       T(beside_a_worse_one),
+		T(passes_in_a_row),           T(behind_a_damaged_record),    T(refused_and_the_lock_is_held),
+		T(refused_and_bad_elsewhere), T(no_room_for_a_worse_answer), T(what_another_place_knows),
+		T(recheck_of_the_next_place), T(found_while_others_gave_up)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

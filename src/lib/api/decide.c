@@ -272,11 +272,16 @@ static int32_t take_back(const struct testing *t)
 	return gone;
 }
 
+enum published {
+	PUBLISHED_OURS,  /* our answer counts for all, or for us alone */
+	PUBLISHED_OTHER, /* what is kept says something else, which counts for all */
+	PUBLISHED_LATE   /* others gave up waiting and said "untested"; what failed here is kept for whoever starts later */
+};
+
 /* Publishes the model if the old record may be replaced: under the lock as the generation that came next when it was taken,
  * for somebody who gave up waiting may have spoken for all meanwhile. for_all: others of this start must find our answer, so
- * what does not answer this request never stays. Returns 1 if what is kept afterwards says something else, which counts for
- * all. */
-static int32_t publish(struct testing *t, int32_t for_all)
+ * what does not answer this request never stays. */
+static enum published publish(struct testing *t, int32_t for_all)
 {
 	enum { FAILED = -1, NOTHING = -2 }; /* besides what p2s_store_publish() returns */
 	enum p2s_policy policy = P2S_POLICY_REPLACE;
@@ -287,26 +292,28 @@ static int32_t publish(struct testing *t, int32_t for_all)
 	int32_t other = 0;
 	int32_t own;
 	int32_t elsewhere = 0;
+	int32_t late = 0;
 	int32_t worse = 0;
 	int32_t add = 0;
 
 	if (t->generation == 0)
-		return 0; /* a number in the dark could be below what others read */
+		return PUBLISHED_OURS; /* a number in the dark could be below what others read */
 	if (!p2s_store_highest(t->dir, &highest)) {
 		if (failed(t) && !t->s->request.simulated)
 			take_back(t);
-		return 0;
+		return PUBLISHED_OURS;
 	}
 	if (t->generation <= highest) {
-		if (for_all || !failed(t))
-			return 1;
-		t->generation = highest + 1; /* who gave up waiting for a test said "untested", and this one says more */
+		if (!failed(t))
+			return PUBLISHED_OTHER;
+		t->generation = highest + 1;
+		late = for_all;
 	}
 	if (!p2s_record_from_model(&now, t->m, &t->s->host, t->s->request.cuda_library)) {
 		p2s_record_free(&now);
 		if (failed(t) && !t->s->request.simulated)
 			take_back(t);
-		return 0;
+		return late ? PUBLISHED_LATE : PUBLISHED_OURS;
 	}
 	now.gpu_ended = t->gpu_ended;
 	own = p2s_record_worst(&now);
@@ -338,7 +345,7 @@ static int32_t publish(struct testing *t, int32_t for_all)
 	p2s_record_free(&now);
 	if (result == 1 && t->lock.fd >= 0)
 		p2s_store_clean(t->dir, t->generation);
-	return other || result == 0;
+	return late ? PUBLISHED_LATE : other || result == 0 ? PUBLISHED_OTHER : PUBLISHED_OURS;
 }
 
 static int32_t untested(struct testing *t, const char *code, const char *text)
@@ -470,7 +477,7 @@ static int32_t give_up(struct testing *t, p2psafe_report *report)
 		rc = untested(t, "LOCK_HELD", "another test is running or stopped and did not end in time");
 	if (rc != 0 || t->s->request.flags & P2PSAFE_FLAG_NO_CACHE || group != P2S_GROUP_TESTABLE)
 		return rc;
-	if (!publish(t, 1))
+	if (publish(t, 1) == PUBLISHED_OURS)
 		return 0;
 	rc = adopt(t, report, &hit);
 	if (rc != 0 || hit)
@@ -492,6 +499,7 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 	int32_t use_cache = !(t->s->request.flags & P2PSAFE_FLAG_NO_CACHE);
 	int32_t hit = 0;
 	char why[200] = "";
+	enum published published;
 	enum p2s_group group;
 	int32_t rc;
 
@@ -512,13 +520,18 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 		return rc;
 	snprintf(t->m->kept_reason, sizeof t->m->kept_reason, "%.200s", why);
 	/* The driver may have shown that only one GPU is ours: such an answer is made afresh each time. */
-	if (t->m->pair_count == 0 || !publish(t, 1))
+	published = t->m->pair_count == 0 ? PUBLISHED_OURS : publish(t, 1);
+	if (published == PUBLISHED_OURS)
 		return 0;
-	rc = adopt(t, report, &hit);
+	if (published == PUBLISHED_OTHER)
+		rc = adopt(t, report, &hit);
 	if (rc != 0 || hit)
 		return rc;
 	rc = look_again(t, &group);
-	return rc != 0 ? rc : untested(t, "LOCK_HELD", "another answer is kept, but it cannot be read");
+	return rc != 0 ? rc
+				   : untested(t, "LOCK_HELD",
+							  published == PUBLISHED_LATE ? "others gave up waiting for this test"
+														  : "another answer is kept, but it cannot be read");
 }
 
 static int32_t no_lock(struct testing *t)
