@@ -359,7 +359,7 @@ static void found_while_others_gave_up(void **state)
 		kept_wait(first);
 		kept_script(k, "");
 		vetoed(shared[1], P2PSAFE_VERDICT_UNTESTED, 0);
-		vetoed(shared[0], for_all ? P2PSAFE_VERDICT_UNTESTED : P2PSAFE_VERDICT_CORRUPT, 0);
+		vetoed(shared[0], for_all ? P2PSAFE_VERDICT_UNTESTED : P2PSAFE_VERDICT_CORRUPT, for_all);
 		vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
 		assert_int_equal(kept_runs(k), runs + 1);
 	}

@@ -275,7 +275,8 @@ static int32_t take_back(const struct testing *t)
 enum published {
 	PUBLISHED_OURS,  /* our answer counts for all, or for us alone */
 	PUBLISHED_OTHER, /* what is kept says something else, which counts for all */
-	PUBLISHED_LATE   /* others gave up waiting and said "untested"; what failed here is kept for whoever starts later */
+	PUBLISHED_LATE /* so it does, for others gave up waiting; but something failed here, and that is to be kept for later starts
+					*/
 };
 
 /* Publishes the model if the old record may be replaced: under the lock as the generation that came next when it was taken,
@@ -292,7 +293,6 @@ static enum published publish(struct testing *t, int32_t for_all)
 	int32_t other = 0;
 	int32_t own;
 	int32_t elsewhere = 0;
-	int32_t late = 0;
 	int32_t worse = 0;
 	int32_t add = 0;
 
@@ -304,16 +304,15 @@ static enum published publish(struct testing *t, int32_t for_all)
 		return PUBLISHED_OURS;
 	}
 	if (t->generation <= highest) {
-		if (!failed(t))
-			return PUBLISHED_OTHER;
-		t->generation = highest + 1;
-		late = for_all;
+		if (for_all || !failed(t))
+			return failed(t) ? PUBLISHED_LATE : PUBLISHED_OTHER;
+		t->generation = highest + 1; /* who gave up waiting for a test said "untested", and this one says more */
 	}
 	if (!p2s_record_from_model(&now, t->m, &t->s->host, t->s->request.cuda_library)) {
 		p2s_record_free(&now);
 		if (failed(t) && !t->s->request.simulated)
 			take_back(t);
-		return late ? PUBLISHED_LATE : PUBLISHED_OURS;
+		return PUBLISHED_OURS;
 	}
 	now.gpu_ended = t->gpu_ended;
 	own = p2s_record_worst(&now);
@@ -345,7 +344,7 @@ static enum published publish(struct testing *t, int32_t for_all)
 	p2s_record_free(&now);
 	if (result == 1 && t->lock.fd >= 0)
 		p2s_store_clean(t->dir, t->generation);
-	return late ? PUBLISHED_LATE : other || result == 0 ? PUBLISHED_OTHER : PUBLISHED_OURS;
+	return other || result == 0 ? PUBLISHED_OTHER : PUBLISHED_OURS;
 }
 
 static int32_t untested(struct testing *t, const char *code, const char *text)
@@ -493,6 +492,16 @@ static int32_t try_kept(struct p2s_session *s, const struct p2s_places *places, 
 												   : p2s_hit_try(s, places, NULL, report, hit, why, cap);
 }
 
+/* All of this start say what others said for them; what failed in our test is for those who start later. */
+static void keep_late(struct testing *t, struct p2s_model *mine)
+{
+	struct p2s_model *answer = t->m;
+
+	t->m = mine;
+	publish(t, 0);
+	t->m = answer;
+}
+
 /* We hold the lock: the answer may be there by now, else we make it. */
 static int32_t make_answer(struct testing *t, p2psafe_report *report)
 {
@@ -500,6 +509,7 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 	int32_t hit = 0;
 	char why[200] = "";
 	enum published published;
+	struct p2s_model mine;
 	enum p2s_group group;
 	int32_t rc;
 
@@ -523,15 +533,16 @@ static int32_t make_answer(struct testing *t, p2psafe_report *report)
 	published = t->m->pair_count == 0 ? PUBLISHED_OURS : publish(t, 1);
 	if (published == PUBLISHED_OURS)
 		return 0;
-	if (published == PUBLISHED_OTHER)
-		rc = adopt(t, report, &hit);
+	mine = *t->m;
+	p2s_model_init(t->m);
+	rc = adopt(t, report, &hit);
+	if (published == PUBLISHED_LATE)
+		keep_late(t, &mine);
+	p2s_model_free(&mine);
 	if (rc != 0 || hit)
 		return rc;
 	rc = look_again(t, &group);
-	return rc != 0 ? rc
-				   : untested(t, "LOCK_HELD",
-							  published == PUBLISHED_LATE ? "others gave up waiting for this test"
-														  : "another answer is kept, but it cannot be read");
+	return rc != 0 ? rc : untested(t, "LOCK_HELD", "another answer is kept, but it cannot be read");
 }
 
 static int32_t no_lock(struct testing *t)
