@@ -119,10 +119,18 @@ class Merge(LibraryTest):
         self.assertEqual((codes, self.allowed(report)), ([1], set()))
 
     def test_levels_meet_at_the_nearest(self):
-        cache = self.cache()
         host = HOSTS / "x-far-pairs"
-        p2psafe.test(host_dir=host, cache_dir=cache, **quick(keep_going=True))
-        far = p2psafe.decide(host_dir=host, cache_dir=cache, level="quick").to_json()
+        for _ in range(3):  # a near pair can be left untested where this machine is busy, and then there is no level
+            cache = self.cache()
+            p2psafe.test(host_dir=host, cache_dir=cache, **quick(keep_going=True))
+            far = p2psafe.decide(host_dir=host, cache_dir=cache, level="quick").to_json()
+            near = [p for p in json.loads(far)["pairs"] if p["src"][5] == p["dst"][5]]
+            left = [p for p in near if p["verdict"] == "UNTESTED"]
+            if not left:
+                break
+        self.assertEqual([(p["src"], p["dst"], [leg for leg in p["legs"] if leg["verdict"] != "OK"]) for p in left], [])
+        self.assertEqual({p["verdict"] for p in near}, {"OK"})
+        self.assertEqual([s["name"] for s in json.loads(far)["decision"]["settings"]][0], "NCCL_P2P_LEVEL", far)
         report, codes = p2psafe.merge([far, self.text("ok-2xh200-nvlink")])
         self.assertEqual(codes, [1, 0])
         self.assertEqual(self.settings(report)["NCCL_P2P_LEVEL"], "PXB")
