@@ -321,7 +321,7 @@ static void no_level_below_switches_that_nccl_folds(void **state)
 	static const struct {
 		uint32_t vendor;
 		int32_t level;
-	} rows[] = {{0x1022, P2PSAFE_PATH_PXB}, {0x10b5, P2PSAFE_PATH_PXB}, {0x1000, 0}, {0xffff, 0}};
+	} rows[] = {{0x1022, P2PSAFE_PATH_PXB}, {0x10b5, P2PSAFE_PATH_PXB}, {0x1000, 0}, {0xffff, 0}, {0xffffffff, 0}, {0, 0}};
 	struct p2s_model m;
 
 	(void)state;
@@ -424,6 +424,25 @@ static void measure(struct p2s_model *m)
 	p->path = P2PSAFE_PATH_PHB;
 }
 
+/* What is not vendor and device as we write them is a bridge that nobody could read. */
+static void ids_of_bridges(void **state)
+{
+	static const char *const texts[] = {"-001:c010", " 100:c010", "1000:+010", "1000:c01g", "10000:010", "1000-c010", "1000:c0100", "1000:", ""};
+
+	(void)state;
+	for (size_t i = 0; i <= COUNT(texts); i++) {
+		json_t *gpu = json_pack("{s:[{s:s, s:s*}]}", "path", "bdf", "0000:01:00.0", "id", i < COUNT(texts) ? texts[i] : NULL);
+		struct p2s_gpu_facts f = {.hop_count = 0};
+
+		assert_non_null(gpu);
+		p2s_emit_parse_path(gpu, &f);
+		assert_int_equal(f.hop_count, 1);
+		if (f.hops[0].vendor != 0xffff || f.hops[0].device != 0xffff)
+			fail_msg("%s: %x:%x", i < COUNT(texts) ? texts[i] : "none", f.hops[0].vendor, f.hops[0].device);
+		json_decref(gpu);
+	}
+}
+
 static void there_and_back(void **state)
 {
 	struct p2s_model m;
@@ -467,6 +486,8 @@ static void there_and_back(void **state)
 	assert_memory_equal(&back.pairs[0].latency, &m.pairs[0].latency, sizeof m.pairs[0].latency);
 	assert_memory_equal(&back.staged[0].bandwidth, &m.staged[0].bandwidth, sizeof m.staged[0].bandwidth);
 	assert_int_equal(back.gpus[1].facts.host_node, 1);
+	assert_int_equal(back.gpus[1].facts.hops[0].vendor, 0x1000);
+	assert_int_equal(back.gpus[1].facts.hops[0].device, 0xc010);
 	p2s_rules_judge(&back, NULL);
 	p2s_choose(&back);
 	p2s_emit_settings(&back, 0);
@@ -653,6 +674,7 @@ int main(void)
 									   cmocka_unit_test(a_level_where_it_says_the_same),
 									   cmocka_unit_test(no_level_below_switches_that_nccl_folds),
 									   cmocka_unit_test(permission_only_for_what_is_faster),
+									   cmocka_unit_test(ids_of_bridges),
 									   cmocka_unit_test(there_and_back), cmocka_unit_test(kept_form), cmocka_unit_test(the_same_gpu_twice),
 									   cmocka_unit_test(hostile_lines),
 									   cmocka_unit_test(hostile_reports)};

@@ -41,7 +41,7 @@ static int32_t nearer_to_nccl(const struct p2s_model *m)
 		const struct p2s_gpu_facts *f = &m->gpus[i].facts;
 
 		for (size_t k = 0; m->gpus[i].in_group && k + 1 < f->hop_count; k++)
-			if (f->hops[k].vendor == BROADCOM || f->hops[k].vendor == UNREAD || f->hops[k].vendor == 0)
+			if (f->hops[k].vendor == BROADCOM || f->hops[k].vendor >= UNREAD || f->hops[k].vendor == 0)
 				return 1;
 	}
 	return 0;

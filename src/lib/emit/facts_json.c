@@ -44,7 +44,9 @@ static void read_id(const json_t *o, struct p2s_hop *h)
 	const char *text = json_string_value(json_object_get(o, "id"));
 
 	h->vendor = h->device = 0xffff;
-	if (text != NULL && strlen(text) == 9 && sscanf(text, "%4x:%4x", &h->vendor, &h->device) != 2)
+	if (text == NULL || strlen(text) != 9 || strspn(text, "0123456789abcdef") != 4 || strspn(text + 5, "0123456789abcdef") != 4)
+		return; /* sscanf() alone takes signs and blanks */
+	if (sscanf(text, "%4x:%4x", &h->vendor, &h->device) != 2)
 		h->vendor = h->device = 0xffff;
 }
 
