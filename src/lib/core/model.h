@@ -243,7 +243,8 @@ struct p2s_pair *p2s_model_pair(struct p2s_model *m, int32_t src, int32_t dst);
 const struct p2s_pair *p2s_model_pair_const(const struct p2s_model *m, int32_t src, int32_t dst);
 /* The staged entry of two GPUs in either order, NULL if there is none. */
 struct p2s_staged *p2s_model_staged(struct p2s_model *m, int32_t a, int32_t b);
-/* Makes the directed pairs and unordered staged entries of the GPUs with in_group set that are not there yet, all UNTESTED; in order. */
+/* Makes the directed pairs and unordered staged entries of the GPUs with in_group set that are not there yet, all UNTESTED;
+ * in order. */
 int32_t p2s_model_make_pairs(struct p2s_model *m);
 /* Removes the pairs and staged entries of GPUs that have left the group (in_group 0). */
 void p2s_model_drop_outsiders(struct p2s_model *m);

@@ -453,8 +453,8 @@ static int32_t read_top(struct p2s_record *r, const json_t *top)
 	r->gpu_ended = json_is_true(json_object_get(top, "gpu_ended"));
 	r->measured = json_is_true(json_object_get(top, "measured"));
 	/* the absence of these would say that nothing has to be taken away */
-	if (!json_is_boolean(json_object_get(top, "nothing_tested")) || !json_is_boolean(json_object_get(top, "fabric")) || !json_is_boolean(json_object_get(top, "torn_lines")) ||
-		!json_is_string(json_object_get(top, "nccl_level")))
+	if (!json_is_boolean(json_object_get(top, "nothing_tested")) || !json_is_boolean(json_object_get(top, "fabric")) ||
+		!json_is_boolean(json_object_get(top, "torn_lines")) || !json_is_string(json_object_get(top, "nccl_level")))
 		return 0;
 	r->fabric = json_is_true(json_object_get(top, "fabric"));
 	r->torn_lines = json_is_true(json_object_get(top, "torn_lines"));
