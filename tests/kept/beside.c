@@ -8,34 +8,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-static struct answer decide(const struct kept *k, const char *gpus)
-{
-	struct p2psafe_options o;
-
-	kept_options(k, &o);
-	o.gpus = gpus;
-	return kept_ask(p2psafe_decide, &o);
-}
-
-static struct answer test(const struct kept *k, const char *gpus, int32_t level)
-{
-	struct p2psafe_options o;
-
-	kept_options(k, &o);
-	o.gpus = gpus;
-	o.level = level;
-	return kept_ask(p2psafe_test, &o);
-}
-
-static void vetoed(struct answer a, int32_t verdict, int32_t kept)
-{
-	assert_int_equal(a.rc, 0);
-	assert_int_equal(a.allowed, 0);
-	assert_int_equal(a.verdict, verdict);
-	assert_int_equal(a.kept, kept);
-	assert_int_equal(a.json_ok, 1);
-}
-
 /* What the answer for all GPUs says of a group of two. */
 static int32_t group_allows(const struct kept *k, int32_t a, int32_t b)
 {
@@ -62,13 +34,13 @@ static void beside_a_better_record(void **state)
 	for (int quick = 0; quick < 2; quick++) {
 		tmp_remove(k->cache);
 		kept_script(k, "bad 0 1");
-		assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
-		assert_int_equal(decide(k, "1,2").allowed, 1);
+		assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+		assert_int_equal(kept_decide(k, "1,2").allowed, 1);
 		kept_script(k, "bad 1 2");
-		vetoed(test(k, quick ? NULL : "1,2", quick ? P2PSAFE_LEVEL_QUICK : P2PSAFE_LEVEL_STANDARD), P2PSAFE_VERDICT_CORRUPT, 0);
-		vetoed(decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
-		vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
-		assert_int_equal(decide(k, "0,2").allowed, 1);
+		kept_vetoed(kept_test(k, quick ? NULL : "1,2", quick ? P2PSAFE_LEVEL_QUICK : P2PSAFE_LEVEL_STANDARD), P2PSAFE_VERDICT_CORRUPT, 0);
+		kept_vetoed(kept_decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
+		kept_vetoed(kept_decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
+		assert_int_equal(kept_decide(k, "0,2").allowed, 1);
 		assert_int_equal(group_allows(k, 1, 2), 0);
 		assert_int_equal(group_allows(k, 0, 2), 1);
 		assert_int_equal(kept_runs(k), 2 * (quick + 1));
@@ -83,16 +55,16 @@ static void beside_a_good_record(void **state)
 	char before[400];
 	char after[400];
 
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
 	kept_find(k, ".json", before, sizeof before);
-	assert_int_equal(test(k, "1,2", P2PSAFE_LEVEL_STANDARD).allowed, 1);
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 1);
-	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 1);
+	assert_int_equal(kept_test(k, "1,2", P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 1);
+	assert_int_equal(kept_test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 1);
 	kept_find(k, ".json", after, sizeof after);
 	assert_string_equal(before, after);
 	assert_int_equal(kept_files(k, ".json"), 1);
-	assert_int_equal(decide(k, NULL).kept, 1);
-	assert_int_equal(decide(k, NULL).allowed, 1);
+	assert_int_equal(kept_decide(k, NULL).kept, 1);
+	assert_int_equal(kept_decide(k, NULL).allowed, 1);
 }
 
 /* What is kept of another pair hides neither an error nor a GPU that ended before its pairs were tested. */
@@ -110,13 +82,13 @@ static void beside_a_worse_one(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		tmp_remove(k->cache);
 		kept_script(k, rows[i].first);
-		assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
-		assert_int_equal(decide(k, "1,2").allowed, 1);
+		assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+		assert_int_equal(kept_decide(k, "1,2").allowed, 1);
 		kept_script(k, rows[i].then);
-		vetoed(test(k, "1,2", P2PSAFE_LEVEL_STANDARD), rows[i].verdict, 0);
-		vetoed(decide(k, "1,2"), rows[i].verdict, 1);
-		assert_int_equal(decide(k, "0,1").allowed, 0);
-		assert_int_equal(decide(k, "0,2").allowed, 1);
+		kept_vetoed(kept_test(k, "1,2", P2PSAFE_LEVEL_STANDARD), rows[i].verdict, 0);
+		kept_vetoed(kept_decide(k, "1,2"), rows[i].verdict, 1);
+		assert_int_equal(kept_decide(k, "0,1").allowed, 0);
+		assert_int_equal(kept_decide(k, "0,2").allowed, 1);
 	}
 }
 
@@ -128,18 +100,18 @@ static void passes_in_a_row(void **state)
 	for (int quick = 0; quick < 2; quick++) {
 		tmp_remove(k->cache);
 		kept_script(k, "bad 0 1");
-		assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+		assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
 		kept_script(k, "");
 		for (int i = 0; i < 2; i++)
-			assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+			assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
 		kept_script(k, "bad 0 1");
-		assert_int_equal(test(k, quick ? NULL : "0,1", quick ? P2PSAFE_LEVEL_QUICK : P2PSAFE_LEVEL_STANDARD).allowed, 0);
+		assert_int_equal(kept_test(k, quick ? NULL : "0,1", quick ? P2PSAFE_LEVEL_QUICK : P2PSAFE_LEVEL_STANDARD).allowed, 0);
 		kept_script(k, "");
 		for (int i = 0; i < 3; i++) {
-			vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
-			assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+			kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
+			assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
 		}
-		assert_int_equal(decide(k, NULL).allowed, 1);
+		assert_int_equal(kept_decide(k, NULL).allowed, 1);
 	}
 }
 
@@ -155,18 +127,18 @@ static void behind_a_damaged_record(void **state)
 
 		tmp_remove(k->cache);
 		kept_script(k, scripts[i / 2]);
-		assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+		assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
 		tmp_write(k->cache, "2.json", "{");
 		kept_script(k, "");
-		vetoed(decide(k, gpus), want, 1);
-		vetoed(decide(k, gpus), want, 1);
-		assert_int_equal(decide(k, "1,2").allowed, 1);
+		kept_vetoed(kept_decide(k, gpus), want, 1);
+		kept_vetoed(kept_decide(k, gpus), want, 1);
+		assert_int_equal(kept_decide(k, "1,2").allowed, 1);
 		kept_script(k, "bad 1 2");
 		tmp_write(k->cache, "9.json", "{");
-		vetoed(test(k, "1,2", P2PSAFE_LEVEL_QUICK), P2PSAFE_VERDICT_CORRUPT, 0);
+		kept_vetoed(kept_test(k, "1,2", P2PSAFE_LEVEL_QUICK), P2PSAFE_VERDICT_CORRUPT, 0);
 		kept_script(k, "");
-		vetoed(decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
-		vetoed(decide(k, "0,1"), want, 1);
+		kept_vetoed(kept_decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
+		kept_vetoed(kept_decide(k, "0,1"), want, 1);
 	}
 }
 
@@ -190,14 +162,14 @@ static void refused_and_the_lock_is_held(void **state)
 	char path[200];
 	int fd;
 
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
 	snprintf(path, sizeof path, "%s/lock", k->cache);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
-	vetoed(recheck_without_a_helper(k, NULL), P2PSAFE_VERDICT_UNTESTED, 0);
+	kept_vetoed(recheck_without_a_helper(k, NULL), P2PSAFE_VERDICT_UNTESTED, 0);
 	close(fd);
-	vetoed(decide(k, NULL), P2PSAFE_VERDICT_UNTESTED, 1);
+	kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_UNTESTED, 1);
 	assert_int_equal(kept_runs(k), 1);
 }
 
@@ -207,10 +179,10 @@ static void refused_and_bad_elsewhere(void **state)
 	struct kept *k = *state;
 
 	kept_script(k, "bad 0 1");
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
-	vetoed(recheck_without_a_helper(k, "1,2"), P2PSAFE_VERDICT_UNTESTED, 0);
-	assert_int_equal(decide(k, "1,2").allowed, 1); /* nothing is known against it */
-	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+	kept_vetoed(recheck_without_a_helper(k, "1,2"), P2PSAFE_VERDICT_UNTESTED, 0);
+	assert_int_equal(kept_decide(k, "1,2").allowed, 1); /* nothing is known against it */
+	kept_vetoed(kept_decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
 }
 
 /* A test on a disk without room: a file can be made, but nothing gets into it. */
@@ -224,7 +196,7 @@ static struct answer test_without_room(const struct kept *k, const char *gpus, s
 
 		if (setrlimit(RLIMIT_FSIZE, &none) != 0)
 			_exit(1);
-		*shared = test(k, gpus, P2PSAFE_LEVEL_STANDARD);
+		*shared = kept_test(k, gpus, P2PSAFE_LEVEL_STANDARD);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -239,22 +211,22 @@ static void no_room_for_a_worse_answer(void **state)
 	struct kept *k = *state;
 
 	assert_true(shared != MAP_FAILED);
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
 	assert_int_equal(test_without_room(k, NULL, shared).allowed, 1);
 	assert_int_equal(test_without_room(k, "0,1", shared).allowed, 1);
-	assert_int_equal(decide(k, NULL).kept, 1);
+	assert_int_equal(kept_decide(k, NULL).kept, 1);
 	kept_script(k, "bad 0 1");
-	vetoed(test_without_room(k, NULL, shared), P2PSAFE_VERDICT_CORRUPT, 0);
+	kept_vetoed(test_without_room(k, NULL, shared), P2PSAFE_VERDICT_CORRUPT, 0);
 	assert_int_equal(kept_runs(k), 4);
-	vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 0); /* nothing is kept: it tested */
+	kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 0); /* nothing is kept: it tested */
 	assert_int_equal(kept_runs(k), 5);
 	/* beside a failure that is kept: it is not lost */
 	kept_script(k, "bad 1 2");
-	vetoed(test_without_room(k, "1,2", shared), P2PSAFE_VERDICT_CORRUPT, 0);
-	vetoed(decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 0);
+	kept_vetoed(test_without_room(k, "1,2", shared), P2PSAFE_VERDICT_CORRUPT, 0);
+	kept_vetoed(kept_decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 0);
 	kept_script(k, "");
-	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
-	vetoed(decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
+	kept_vetoed(kept_decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
+	kept_vetoed(kept_decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
 	munmap(shared, sizeof *shared);
 }
 
@@ -276,33 +248,33 @@ static void what_another_place_knows(void **state)
 	char first[400];
 	char path[400];
 
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
 	kept_find(k, ".json", path, sizeof path);
 	snprintf(first, sizeof first, "%s/first.json", k->base);
 	assert_int_equal(rename(path, first), 0);
 	tmp_remove(k->cache);
 	assert_int_equal(decide_with(k, first, NULL, 0).kept, 1);
 	/* nothing bad: as if it were alone */
-	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 1);
+	assert_int_equal(kept_test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 1);
 	assert_int_equal(decide_with(k, first, NULL, 0).kept, 1);
 	assert_int_equal(decide_with(k, first, NULL, 0).allowed, 1);
 	kept_script(k, "bad 0 1");
-	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 0);
-	vetoed(decide_with(k, first, NULL, 0), P2PSAFE_VERDICT_CORRUPT, 1);
-	vetoed(decide_with(k, first, "0,1", 0), P2PSAFE_VERDICT_CORRUPT, 1);
+	assert_int_equal(kept_test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 0);
+	kept_vetoed(decide_with(k, first, NULL, 0), P2PSAFE_VERDICT_CORRUPT, 1);
+	kept_vetoed(decide_with(k, first, "0,1", 0), P2PSAFE_VERDICT_CORRUPT, 1);
 	assert_int_equal(decide_with(k, first, "1,2", 0).allowed, 1);
 	assert_int_equal(decide_with(k, first, "1,2", 0).kept, 1);
 	/* a GPU that ended there */
 	tmp_remove(k->cache);
 	kept_script(k, "state 2 wedged\nno_pairs");
-	vetoed(test(k, "1,2", P2PSAFE_LEVEL_STANDARD), P2PSAFE_VERDICT_UNTESTED, 0);
-	vetoed(decide_with(k, first, "1,2", 0), P2PSAFE_VERDICT_UNTESTED, 1);
+	kept_vetoed(kept_test(k, "1,2", P2PSAFE_LEVEL_STANDARD), P2PSAFE_VERDICT_UNTESTED, 0);
+	kept_vetoed(decide_with(k, first, "1,2", 0), P2PSAFE_VERDICT_UNTESTED, 1);
 	assert_int_equal(decide_with(k, first, "0,1", 0).allowed, 1);
 	assert_int_equal(kept_runs(k), 4);
 	/* what cannot be read there is newer, and may have said anything */
 	tmp_remove(k->cache);
 	kept_script(k, "");
-	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 1);
+	assert_int_equal(kept_test(k, "0,1", P2PSAFE_LEVEL_QUICK).allowed, 1);
 	tmp_write(k->cache, "9.json", "");
 	assert_int_equal(decide_with(k, first, NULL, 0).kept, 0);
 	assert_int_equal(kept_runs(k), 6);
@@ -316,7 +288,7 @@ static void recheck_of_the_next_place(void **state)
 	char first[400];
 	char path[400];
 
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
 	kept_find(k, ".json", path, sizeof path);
 	snprintf(first, sizeof first, "%s/first.json", k->base);
 	assert_int_equal(rename(path, first), 0); /* without its evidence it cannot be rechecked */
@@ -358,9 +330,9 @@ static void found_while_others_gave_up(void **state)
 		kill(first, SIGCONT);
 		kept_wait(first);
 		kept_script(k, "");
-		vetoed(shared[1], P2PSAFE_VERDICT_UNTESTED, 0);
-		vetoed(shared[0], for_all ? P2PSAFE_VERDICT_UNTESTED : P2PSAFE_VERDICT_CORRUPT, for_all);
-		vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
+		kept_vetoed(shared[1], P2PSAFE_VERDICT_UNTESTED, 0);
+		kept_vetoed(shared[0], for_all ? P2PSAFE_VERDICT_UNTESTED : P2PSAFE_VERDICT_CORRUPT, for_all);
+		kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
 		assert_int_equal(kept_runs(k), runs + 1);
 	}
 	munmap(shared, 2 * sizeof *shared);

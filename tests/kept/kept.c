@@ -184,3 +184,31 @@ void kept_wait(pid_t pid)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 }
+
+struct answer kept_decide(const struct kept *k, const char *gpus)
+{
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	o.gpus = gpus;
+	return kept_ask(p2psafe_decide, &o);
+}
+
+struct answer kept_test(const struct kept *k, const char *gpus, int32_t level)
+{
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	o.gpus = gpus;
+	o.level = level;
+	return kept_ask(p2psafe_test, &o);
+}
+
+void kept_vetoed(struct answer a, int32_t verdict, int32_t kept)
+{
+	assert_int_equal(a.rc, 0);
+	assert_int_equal(a.allowed, 0);
+	assert_int_equal(a.verdict, verdict);
+	assert_int_equal(a.kept, kept);
+	assert_int_equal(a.json_ok, 1);
+}

@@ -46,6 +46,11 @@ int kept_runs(const struct kept *k);
 void kept_options(const struct kept *k, struct p2psafe_options *o);
 typedef int32_t (*kept_call)(p2psafe_context *, const struct p2psafe_options *, p2psafe_report **, struct p2psafe_error *);
 struct answer kept_ask(kept_call call, const struct p2psafe_options *o);
+/* Of these GPUs, NULL all; level 0: the default. */
+struct answer kept_decide(const struct kept *k, const char *gpus);
+struct answer kept_test(const struct kept *k, const char *gpus, int32_t level);
+/* The answer is whole, allows nothing, and has that verdict; kept: it was read. */
+void kept_vetoed(struct answer a, int32_t verdict, int32_t kept);
 /* A process that decides and leaves its answer in memory that it shares with its parent; and the wait for its orderly end. */
 pid_t kept_rank(const struct kept *k, uint64_t deadline_ms, struct answer *shared);
 void kept_wait(pid_t pid);

@@ -11,34 +11,6 @@
 
 static struct answer *shared;
 
-static struct answer decide(const struct kept *k, const char *gpus)
-{
-	struct p2psafe_options o;
-
-	kept_options(k, &o);
-	o.gpus = gpus;
-	return kept_ask(p2psafe_decide, &o);
-}
-
-static struct answer test(const struct kept *k, const char *gpus, int32_t level)
-{
-	struct p2psafe_options o;
-
-	kept_options(k, &o);
-	o.gpus = gpus;
-	o.level = level;
-	return kept_ask(p2psafe_test, &o);
-}
-
-static void vetoed(struct answer a, int32_t verdict, int32_t kept)
-{
-	assert_int_equal(a.rc, 0);
-	assert_int_equal(a.allowed, 0);
-	assert_int_equal(a.verdict, verdict);
-	assert_int_equal(a.kept, kept);
-	assert_int_equal(a.json_ok, 1);
-}
-
 /* What the answer for all GPUs says of a group of two. says: its JSON has this text, NULL any. */
 static int32_t group_allows(const struct kept *k, int32_t a, int32_t b, const char *says)
 {
@@ -68,18 +40,18 @@ static void of_a_lower_level(void **state)
 	struct kept *k = *state;
 
 	kept_script(k, "bad 0 1");
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 0);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 0);
 	kept_script(k, "");
-	vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1); /* it tested, and that was the first pass */
+	kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1); /* it tested, and that was the first pass */
 	assert_int_equal(kept_runs(k), 2);
-	vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
+	kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
 	assert_int_equal(group_allows(k, 0, 1, "a failure is kept, 1 of 3 passing tests since; "), 0);
 	assert_int_equal(kept_runs(k), 2);
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 1); /* of a lower level: counts for nothing */
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
-	vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
-	assert_int_equal(decide(k, NULL).allowed, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 1); /* of a lower level: counts for nothing */
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	assert_int_equal(kept_decide(k, NULL).allowed, 1);
 	assert_int_equal(kept_runs(k), 5);
 }
 
@@ -89,19 +61,19 @@ static void of_fewer_gpus(void **state)
 	struct kept *k = *state;
 
 	kept_script(k, "bad 0 1");
-	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_STANDARD).allowed, 0);
+	assert_int_equal(kept_test(k, "0,1", P2PSAFE_LEVEL_STANDARD).allowed, 0);
 	kept_script(k, "");
-	vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
+	kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
 	assert_int_equal(kept_runs(k), 2);
-	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
-	assert_int_equal(decide(k, "1,2").allowed, 1);
+	kept_vetoed(kept_decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
+	assert_int_equal(kept_decide(k, "1,2").allowed, 1);
 	assert_int_equal(kept_runs(k), 2);
 	for (int i = 0; i < 2; i++) {
-		vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
-		assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+		kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
+		assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
 	}
-	assert_int_equal(decide(k, NULL).allowed, 1);
-	assert_int_equal(decide(k, "0,1").allowed, 1);
+	assert_int_equal(kept_decide(k, NULL).allowed, 1);
+	assert_int_equal(kept_decide(k, "0,1").allowed, 1);
 	assert_int_equal(kept_runs(k), 4);
 }
 
@@ -111,17 +83,17 @@ static void of_other_gpus(void **state)
 	struct kept *k = *state;
 
 	kept_script(k, "bad 0 1");
-	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_STANDARD).allowed, 0);
+	assert_int_equal(kept_test(k, "0,1", P2PSAFE_LEVEL_STANDARD).allowed, 0);
 	kept_script(k, "");
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(test(k, "1,2", P2PSAFE_LEVEL_STANDARD).allowed, 1); /* passes, but not where it failed */
-	assert_int_equal(decide(k, "1,2").allowed, 1);
-	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1); /* each of these two tested, and passed */
-	vetoed(decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
-	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
+		assert_int_equal(kept_test(k, "1,2", P2PSAFE_LEVEL_STANDARD).allowed, 1); /* passes, but not where it failed */
+	assert_int_equal(kept_decide(k, "1,2").allowed, 1);
+	kept_vetoed(kept_decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1); /* each of these two tested, and passed */
+	kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_CORRUPT, 1);
+	kept_vetoed(kept_decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
 	assert_int_equal(kept_runs(k), 7);
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
-	assert_int_equal(decide(k, "0,1").allowed, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	assert_int_equal(kept_decide(k, "0,1").allowed, 1);
 }
 
 /* A second pair that fails does not take the place of the first. */
@@ -130,15 +102,15 @@ static void beside_another(void **state)
 	struct kept *k = *state;
 
 	kept_script(k, "bad 0 1");
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
 	kept_script(k, "bad 1 2");
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
 	assert_int_equal(group_allows(k, 0, 1, NULL), 0);
 	assert_int_equal(group_allows(k, 1, 2, NULL), 0);
 	assert_int_equal(group_allows(k, 0, 2, NULL), 1);
-	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
-	vetoed(decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
-	assert_int_equal(decide(k, "0,2").allowed, 1);
+	kept_vetoed(kept_decide(k, "0,1"), P2PSAFE_VERDICT_CORRUPT, 1);
+	kept_vetoed(kept_decide(k, "1,2"), P2PSAFE_VERDICT_CORRUPT, 1);
+	assert_int_equal(kept_decide(k, "0,2").allowed, 1);
 	assert_int_equal(kept_runs(k), 2);
 }
 
@@ -148,19 +120,19 @@ static void a_hang(void **state)
 	struct kept *k = *state;
 
 	kept_script(k, "hang 0 1");
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 0);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 0);
 	kept_script(k, "");
-	vetoed(decide(k, NULL), P2PSAFE_VERDICT_HANG, 1);
-	vetoed(decide(k, NULL), P2PSAFE_VERDICT_HANG, 1);
+	kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_HANG, 1);
+	kept_vetoed(kept_decide(k, NULL), P2PSAFE_VERDICT_HANG, 1);
 	assert_int_equal(kept_runs(k), 2);
 	kept_script(k, "bad 1 2");
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 0);
 	kept_script(k, "");
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
-	vetoed(decide(k, "0,1"), P2PSAFE_VERDICT_HANG, 1);
+		assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_STANDARD).allowed, 1);
+	kept_vetoed(kept_decide(k, "0,1"), P2PSAFE_VERDICT_HANG, 1);
 	tmp_write(k->host, "root/proc/sys/kernel/random/boot_id", "99999999-2222-3333-4444-555555555555\n");
-	assert_int_equal(decide(k, "0,1").allowed, 1);
+	assert_int_equal(kept_decide(k, "0,1").allowed, 1);
 }
 
 /* Another card in its place did not fail. */
@@ -169,11 +141,11 @@ static void another_card(void **state)
 	struct kept *k = *state;
 
 	kept_script(k, "bad 0 1");
-	assert_int_equal(test(k, "0,1", P2PSAFE_LEVEL_STANDARD).allowed, 0);
+	assert_int_equal(kept_test(k, "0,1", P2PSAFE_LEVEL_STANDARD).allowed, 0);
 	kept_script(k, "");
 	tmp_write(k->host, "root/sys/bus/pci/devices/0000:02:00.0/device", "0x2330\n");
-	assert_int_equal(decide(k, NULL).allowed, 1);
-	assert_int_equal(decide(k, NULL).kept, 1);
+	assert_int_equal(kept_decide(k, NULL).allowed, 1);
+	assert_int_equal(kept_decide(k, NULL).kept, 1);
 }
 
 /* A record that does not answer the ranks is no reason for each of them to test. */
@@ -188,7 +160,7 @@ static void many_ranks_test_once(void **state)
 
 		tmp_remove(k->cache);
 		kept_script(k, first[i]);
-		test(k, NULL, P2PSAFE_LEVEL_QUICK);
+		kept_test(k, NULL, P2PSAFE_LEVEL_QUICK);
 		runs = kept_runs(k);
 		kept_script(k, i == 3 ? "missing mp_push" : "");
 		for (int r = 0; r < RANKS; r++)
@@ -210,7 +182,7 @@ static void a_stopped_tester_over_a_lower_level(void **state)
 	struct kept *k = *state;
 	pid_t first;
 
-	assert_int_equal(test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 1);
+	assert_int_equal(kept_test(k, NULL, P2PSAFE_LEVEL_QUICK).allowed, 1);
 	kept_script(k, "sleep 3000"); /* longer than it takes to stop it, on any machine */
 	first = kept_rank(k, 20000, &shared[0]);
 	while (kept_runs(k) == 1)
