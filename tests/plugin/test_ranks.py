@@ -52,7 +52,10 @@ class Ranks(PluginTest):
             home = self.folder / ("home%d" % rank)
             home.mkdir()
             environments.append(dict(self.environment(conf), HOME=str(home)))
-        self.agree(self.all(environments, prefix=prefix if possible else ()), VETO)
+        seen = self.all(environments, prefix=prefix if possible else ())
+        for one in seen:
+            self.assertIn("CORRUPT", one.log[0][1])  # as on the host itself: the numbers of processes mean others in here
+        self.agree(seen, VETO)
 
     def test_stopped_holder(self):
         """A holder of the lock that never comes back: its deadline passes, and eight waiters say the same veto."""
