@@ -189,7 +189,7 @@ HOSTS = {
     "f10c-bar1-no-space": dict(
         description="Two RTX 5090, for one of them the kernel found no room: exact, and slower than staged both ways.",
         source="aikitoria/open-gpu-kernel-modules#9", driver_version="580.95.05",
-        gpus=[dict(g, bar1=(0x20000000000 + i * 0x1000000000, 32 << 30)) for i, g in enumerate(pcie_gpus(
+        gpus=[dict(g, bar1=(0x20000000000 + i * 0x1000000000, (256 << 20) if i else 32 << 30)) for i, g in enumerate(pcie_gpus(
             ["0000:44:00.0", "0000:84:00.0"], ["0000:40:03.1", "0000:80:03.1"], gen=5, **RTX5090))],
         **dict(PASSTHROUGH, kmsg=["nvidia 0000:84:00.0: BAR 1 [mem size 0x800000000 64bit pref]: can't assign; no space"],
                staged=staged_path(42470000000, 13400),

@@ -45,6 +45,14 @@ YES(bar_lt_vram) { m->gpus[1].bar1_bytes = UINT64_C(32) << 30; REFUSED(m); }
 NO(bar_lt_vram) { m->gpus[1].bar1_bytes = UINT64_C(48) << 30; REFUSED(m); }
 YES(bar_no_space) { logged(m, P2S_LOG_BAR_NO_SPACE, 1, "BAR 1 [mem size 0x800000000 64bit pref]: can't assign; no space"); }
 NO(bar_no_space) { logged(m, P2S_LOG_BAR_NO_SPACE, 1, "BAR 6 [mem size 0x80000 pref]: can't assign; no space"); }
+/* not 1, but a window of SR-IOV, as kernels before 6.10 number it */
+YES(bar_no_space_old) { no_room(m, "BAR 1: no space for [mem size 0x1000000000 64bit pref]"); }
+NO(bar_no_space_old) { no_room(m, "BAR 10: no space for [mem size 0x1000000000 64bit pref]"); }
+/* where BAR0 has 64 bits, the window is number 2 */
+YES(bar_no_space_wide) { wide(m); no_room(m, "BAR 2 [mem size 0x4000000000 64bit pref]: can't assign; no space"); }
+NO(bar_no_space_wide) { wide(m); no_room(m, "BAR 12 [mem size 0x4000000000 64bit pref]: can't assign; no space"); }
+YES(bar_no_space_unread) { unread_window(m); no_room(m, "BAR 2: no space for [mem size 0x4000000000 64bit pref]"); }
+NO(bar_no_space_unread) { unread_window(m); no_room(m, "BAR 4: no space for [mem size 0x2000000 64bit pref]"); }
 YES(bar_unassigned) { m->gpus[1].facts.bar1_assigned = P2S_NO; }
 NO(bar_unassigned) { m->gpus[1].facts.bar1_assigned = P2S_UNREAD; }
 YES(bar_unaligned)
@@ -212,6 +220,9 @@ static const struct {
 	CASE(bar_small, "BAR1_SMALL", 1, HOST, ERROR, MEDIUM),
 	CASE(bar_lt_vram, "BAR1_LT_VRAM", 1, HOST, ERROR, MEDIUM),
 	CASE(bar_no_space, "BAR1_NO_SPACE", 1, HOST, ERROR, HIGH),
+	CASE(bar_no_space_old, "BAR1_NO_SPACE", 1, HOST, ERROR, HIGH),
+	CASE(bar_no_space_wide, "BAR1_NO_SPACE", 1, HOST, ERROR, HIGH),
+	CASE(bar_no_space_unread, "BAR1_NO_SPACE", 1, HOST, ERROR, HIGH),
 	CASE(bar_unassigned, "BAR1_NO_SPACE", 1, HOST, ERROR, HIGH),
 	CASE(bar_unaligned, "BAR1_UNALIGNED", 1, HOST, ERROR, HIGH),
 	CASE(display, "BAR1_DISPLAY_RESERVED", 1, HOST, WARNING, LOW),
@@ -468,6 +479,65 @@ static void a_unit_that_is_there_is_not_off(void **state)
 	p2s_model_free(&m);
 }
 
+static int32_t severity_of(struct p2s_model *m, const char *code, int32_t gpu)
+{
+	const struct p2s_finding *f;
+
+	m->finding_count = 0;
+	assert_int_equal(p2s_rules_find(m), 1);
+	f = find(m, code, gpu, HOST);
+	assert_non_null(f);
+	return f->severity;
+}
+
+/* The kernel tried again, or the driver was loaded again: what was logged before is no cause of what is now. */
+static void an_old_line_does_not_outweigh_what_is_there(void **state)
+{
+	static const uint64_t small = UINT64_C(256) << 20;
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 3);
+	yes_bar_no_space(&m);
+	CORRUPT(&m);
+	assert_int_equal(severity_of(&m, "BAR1_NO_SPACE", 1), P2PSAFE_SEVERITY_ERROR);
+	assert_null(find(&m, "P2P_FALSE_CAPABILITY", 0, 1));
+	m.gpus[1].facts.bar1_assigned = P2S_YES; /* all of the memory */
+	assert_int_equal(severity_of(&m, "BAR1_NO_SPACE", 1), P2PSAFE_SEVERITY_INFO);
+	assert_non_null(find(&m, "P2P_FALSE_CAPABILITY", 0, 1));
+	assert_non_null(strstr(find(&m, "BAR1_NO_SPACE", 1, HOST)->evidence[0].text, "has one now"));
+	assert_int_equal(p2s_rules_remedy(&m), 1);
+	for (size_t i = 0; i < m.remedy_count; i++)
+		assert_string_not_equal(m.remedies[i].code, "B1");
+	m.gpus[1].memory_bytes = 0; /* not told: then as large as the line says, 32 GiB */
+	assert_int_equal(severity_of(&m, "BAR1_NO_SPACE", 1), P2PSAFE_SEVERITY_INFO);
+	m.gpus[1].bar1_bytes = small;
+	assert_int_equal(severity_of(&m, "BAR1_NO_SPACE", 1), P2PSAFE_SEVERITY_ERROR);
+	m.gpus[1].memory_bytes = UINT64_C(48) << 30;
+	assert_int_equal(severity_of(&m, "BAR1_NO_SPACE", 1), P2PSAFE_SEVERITY_ERROR);
+	result(&m, 1, -1, P2PSAFE_VERDICT_OK); /* one end alone does not do */
+	assert_int_equal(severity_of(&m, "BAR1_NO_SPACE", 1), P2PSAFE_SEVERITY_ERROR);
+	result(&m, -1, 1, P2PSAFE_VERDICT_OK); /* others of this machine may fail for other reasons */
+	assert_int_equal(severity_of(&m, "BAR1_NO_SPACE", 1), P2PSAFE_SEVERITY_INFO);
+	p2s_model_free(&m);
+
+	base(&m, 3);
+	yes_bar_unaligned(&m);
+	result(&m, 0, 1, P2PSAFE_VERDICT_CORRUPT);
+	result(&m, 1, 0, P2PSAFE_VERDICT_OK);
+	assert_int_equal(severity_of(&m, "BAR1_UNALIGNED", 1), P2PSAFE_SEVERITY_ERROR);
+	assert_null(find(&m, "P2P_FALSE_CAPABILITY", 0, 1));
+	OK(&m);
+	assert_int_equal(severity_of(&m, "BAR1_UNALIGNED", 1), P2PSAFE_SEVERITY_INFO);
+	m.facts.log[0].owner = -1; /* no GPU of ours has that address: as all of them are */
+	assert_int_equal(severity_of(&m, "BAR1_UNALIGNED", HOST), P2PSAFE_SEVERITY_INFO);
+	result(&m, 2, 0, P2PSAFE_VERDICT_DEGRADED);
+	assert_int_equal(severity_of(&m, "BAR1_UNALIGNED", HOST), P2PSAFE_SEVERITY_ERROR);
+	m.pair_count = 0; /* nothing tested is nothing right */
+	assert_int_equal(severity_of(&m, "BAR1_UNALIGNED", HOST), P2PSAFE_SEVERITY_ERROR);
+	p2s_model_free(&m);
+}
+
 /* Only an address of a peer's BAR shows that the driver handed it out raw. */
 static void a_fault_elsewhere_is_no_raw_address(void **state)
 {
@@ -569,6 +639,7 @@ int main(void)
 		cmocka_unit_test(many_pairs_are_one_finding),
 		cmocka_unit_test(a_storm_in_the_log_is_cut),
 		cmocka_unit_test(a_fault_is_attributed),
+		cmocka_unit_test(an_old_line_does_not_outweigh_what_is_there),
 		cmocka_unit_test(a_fault_elsewhere_is_no_raw_address),
 		cmocka_unit_test(a_unit_that_is_there_is_not_off),
 		cmocka_unit_test(what_is_expected_of_translation),

@@ -29,6 +29,7 @@ static void base(struct p2s_model *m, int32_t n)
 		m->gpus[g].bar_bytes[1] = UINT64_C(64) << 30;
 		m->gpus[g].memory_bytes = UINT64_C(48) << 30;
 		m->gpus[g].numa_node = 0;
+		f->bar1_index = 1;
 		f->hop_count = 2;
 		snprintf(f->hops[0].address, sizeof f->hops[0].address, "0000:%02x:03.1", 0x40 + (unsigned)g);
 		f->hops[0].kind = P2S_HOP_ROOT_PORT;
@@ -113,6 +114,19 @@ static void unbind(struct p2s_model *m, const char *driver)
 	}
 }
 
+/* BAR0 has 64 bits, as of an H100: BAR1 is number 2. */
+static void wide(struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++)
+		m->gpus[i].facts.bar1_index = 2;
+}
+
+static void unread_window(struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->gpu_count; i++)
+		m->gpus[i].facts.bar1_index = P2S_UNREAD;
+}
+
 static struct p2s_log_event *logged(struct p2s_model *m, int32_t kind, int32_t gpu, const char *text)
 {
 	struct p2s_log_event e = {.kind = kind, .gpu = gpu, .owner = -1, .owner_bar = -1, .src = -1, .dst = -1};
@@ -120,6 +134,15 @@ static struct p2s_log_event *logged(struct p2s_model *m, int32_t kind, int32_t g
 	snprintf(e.text, sizeof e.text, "%s", text);
 	assert_int_equal(p2s_facts_add_log(&m->facts, &e), 1);
 	return &m->facts.log[m->facts.log_count - 1];
+}
+
+/* Of GPU 1, with the prefix that the kernel prints. */
+static void no_room(struct p2s_model *m, const char *text)
+{
+	char line[160];
+
+	snprintf(line, sizeof line, "pci 0000:02:00.0: %s", text);
+	logged(m, P2S_LOG_BAR_NO_SPACE, 1, line);
 }
 
 static struct p2s_log_event *xid(struct p2s_model *m, int32_t number)

@@ -57,6 +57,7 @@ struct p2s_gpu_facts {
 	int32_t rebar;   /* Resizable BAR capability for BAR1 */
 	uint64_t rebar_max_bytes;
 	int32_t bar1_assigned; /* NO: the kernel could not place BAR1 */
+	int32_t bar1_index;    /* the kernel's number of that window: 1, or 2 where BAR0 has 64 bits */
 	int32_t clique;        /* KVM peer clique id of the hypervisor; P2S_UNREAD unread, -2 none */
 	uint32_t dma_mask_bits; /* 0 unread */
 	/* from the driver, only in a test (nvml worker) */

@@ -42,6 +42,8 @@ void p2s_gpu_facts_resource(const char *text, struct p2s_gpu *g)
 	if (count < 3)
 		return;
 	window = (lines[0].flags & P2S_RESOURCE_64BIT) != 0 ? 2 : 1;
+	if (lines[0].flags != 0) /* else nobody knows how wide BAR0 is */
+		g->facts.bar1_index = window;
 	g->bar1_bytes = lines[window].end > lines[window].start ? lines[window].end - lines[window].start + 1 : 0;
 	/* Every GPU has this window. An empty line beside a register window means that the kernel gave up on it. */
 	if (g->bar_bytes[window] != 0 && g->bar_start[window] != 0)

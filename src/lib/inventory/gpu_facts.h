@@ -10,7 +10,7 @@
 #define P2S_RESOURCE_64BIT 0x100000u     /* IORESOURCE_MEM_64 */
 #define P2S_RESOURCE_UNSET 0x20000000u   /* IORESOURCE_UNSET: it has a size and no address */
 
-/* Fills bars and bar1_bytes of the GPU, and facts.bar1_assigned, from the text of its "resource" file. Pure. */
+/* Fills bars and bar1_bytes of the GPU, facts.bar1_assigned and facts.bar1_index, from the text of its "resource" file. Pure. */
 void p2s_gpu_facts_resource(const char *text, struct p2s_gpu *g);
 /* Fills root_bus, boot_vga, is_vf, asleep and dma_mask_bits of g->facts. */
 void p2s_gpu_facts_read(const struct p2s_fsroot *root, struct p2s_gpu *g);

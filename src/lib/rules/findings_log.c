@@ -1,6 +1,7 @@
 /* What the kernel log says beside IOMMU faults. An Xid 43, 45 or 109 of our own killed worker is no evidence. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rules/about.h"
@@ -81,18 +82,67 @@ int32_t p2s_find_aer_fatal(const struct p2s_about *a, struct p2s_claim *c)
 	return 1;
 }
 
+/* What was logged before is no cause where every transfer with this GPU is right; gpu -1: of all of them. */
+static int32_t all_right(const struct p2s_model *m, int32_t gpu)
+{
+	struct p2s_tally t = p2s_about_tally(m, gpu);
+
+	return t.pairs > 0 && t.ok == t.pairs;
+}
+
+/* The number behind "BAR " as a whole: before 6.10 the kernel numbers windows of SR-IOV from 7 and of bridges from 13 in the
+ * same words (drivers/pci/setup-res.c). -1 none. */
+static long window_number(const char *text)
+{
+	const char *at = strstr(text, "BAR ");
+	char *end;
+	long number;
+
+	if (at == NULL)
+		return -1;
+	number = strtol(at + 4, &end, 10);
+	return end != at + 4 && (*end == ' ' || *end == ':') ? number : -1;
+}
+
+/* "BAR 2" is BAR1 where BAR0 takes two numbers. Of a GPU whose BARs were not read either may be meant: the other one is the
+ * upper half of a window then, which no line names. */
+static int32_t names_bar1(const struct p2s_gpu *g, const char *text)
+{
+	long number = window_number(text);
+
+	return g->facts.bar1_index != P2S_UNREAD ? number == g->facts.bar1_index : number == 1 || number == 2;
+}
+
+/* The kernel tries again (pci=realloc, a driver that resizes): does the window have an address now, and room for the memory,
+ * or, where nobody told how much that is, for what was asked for then? */
+static int32_t has_room_now(const struct p2s_gpu *g, const char *text)
+{
+	const char *size = strstr(text, "[mem size 0x");
+	uint64_t needed = g->memory_bytes;
+
+	if (needed == 0 && size != NULL)
+		needed = strtoull(size + strlen("[mem size "), NULL, 16);
+	return g->facts.bar1_assigned == P2S_YES && needed != 0 && g->bar1_bytes >= needed;
+}
+
 int32_t p2s_find_bar_no_space_log(const struct p2s_about *a, struct p2s_claim *c)
 {
-	if (a->event->kind != P2S_LOG_BAR_NO_SPACE || a->event->gpu < 0)
-		return 0;
-	/* Only the frame-buffer window matters: "BAR 1" since 6.10, "BAR 1" before too; a bridge window is not a GPU's. */
-	if (strstr(a->event->text, "BAR 1") == NULL)
+	const struct p2s_log_event *e = a->event;
+	int32_t room;
+
+	if (e->kind != P2S_LOG_BAR_NO_SPACE || e->gpu < 0 || !names_bar1(&a->m->gpus[e->gpu], e->text))
 		return 0;
 	say(a, c);
+	room = has_room_now(&a->m->gpus[e->gpu], e->text);
+	if (room)
+		P2S_SAY(c->value[1], " (it has one now)");
+	if (room || all_right(a->m, e->gpu))
+		c->severity = P2PSAFE_SEVERITY_INFO;
 	return 1;
 }
 
-/* The line names an address and no GPU: the GPU is the one whose window begins there or holds it. */
+/* The line names an address and no GPU: the GPU is the one whose window begins there or holds it. It may be of an earlier load
+ * of the driver. */
 int32_t p2s_find_bar_unaligned(const struct p2s_about *a, struct p2s_claim *c)
 {
 	const struct p2s_log_event *e = a->event;
@@ -103,6 +153,8 @@ int32_t p2s_find_bar_unaligned(const struct p2s_about *a, struct p2s_claim *c)
 	c->gpu = e->owner >= 0 ? e->owner : e->gpu;
 	P2S_SAY(c->value[1], "0x%" PRIx64, e->fault_address);
 	P2S_SAY(c->value[2], "0x%" PRIx64, e->flags);
+	if (all_right(a->m, c->gpu))
+		c->severity = P2PSAFE_SEVERITY_INFO;
 	return 1;
 }
 
