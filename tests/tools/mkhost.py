@@ -266,9 +266,11 @@ def add_gpu(tree, host, gpu):
         add_device(tree, host, path, bridge, dev)
     path += "/" + bdf
     add_device(tree, host, path, bdf, gpu_device(gpu))
-    if gpu["driver"] != "nvidia":
+    if gpu["driver"] != "nvidia" or gpu.get("hidden"):
         return
     tree.put("root/dev/nvidia%d" % gpu["minor"], "")
+    if not host["tells_gpus"]:
+        return
     tree.put("root/proc/driver/nvidia/gpus/%s/information" % bdf,
              "Model: \t\t %s\nIRQ:   \t\t 64\nGPU UUID: \t %s\nVideo BIOS: \t %s\nBus Type: \t PCIe\nDMA Size: \t 52 bits\n"
              "DMA Mask: \t 0xfffffffffffff\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Firmware: \t %s\nGPU Excluded:\t No\n"
@@ -344,7 +346,7 @@ def cuda_json(host):
             cuda[key] = host[key]
     cuda["gpus"] = []
     for g in host["gpus"]:
-        if g["driver"] != "nvidia":
+        if g["driver"] != "nvidia" or g.get("hidden"):
             continue
         one = dict(bdf=g["bdf"], uuid=g["uuid"], name=g["name"], minor=g["minor"], cc=g["cc"], sm_count=g["sm"],
                    memory_bytes=g["memory_mib"] << 20, free_bytes=g["free_mib"] << 20)

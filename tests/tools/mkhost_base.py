@@ -11,6 +11,7 @@ BASE = dict(
     cpu="AMD EPYC 7543 32-Core Processor", port_id=(0x1022, 0x1483), acs=0x0000, group_type="identity",
     iommu_units=[], extra={}, memory_gib=256, config_bytes=4096, arch="x86_64", cpu_flags="",
     boot_id="7c0d3a52-8f4e-4b7e-9a51-3f2d6f0c1b9e", dmi=("Example", "Server", "1.0"),
+    tells_gpus=True,  # /proc/driver/nvidia/gpus is there
 )
 
 GPU = dict(
@@ -77,6 +78,11 @@ def small(description, faults, count=2, **more):
     return dict(description=description, gpus=pcie_gpus(bdfs, ports), faults=faults, iommu_units=["ivhd0"],
                 cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt",
                     kmsg=["iommu: Default domain type: Passthrough"], **more)
+
+
+def hidden(gpu):
+    """A GPU that a container runtime gave to somebody else: sysfs shows it, node and driver do not."""
+    return dict(gpu, hidden=True)
 
 
 def able(host, *more):

@@ -123,6 +123,21 @@ HOSTS = {
             {"src": a, "dst": b, "kind": "nvlink", "bytes_per_s": 390000000000, "nvlinks": 18} for a, b in ((A, C), (C, A))]}),
     "x-late-local": small("A call blocks for five seconds while a GPU's own memory is looked at; everything works.",
         [{"op": "call", "name": "cuEventRecord", "src": "0000:41:00.0", "count": 1, "effect": "block", "ms": 5000}]),
+    "ok-two-of-three": dict(
+        description="A container that was given two of the machine's three GPUs: the other stands in sysfs, and nowhere else.",
+        gpus=[hidden(g) if g["bdf"] == A else g
+              for g in pcie_gpus([A, B, C], ["0000:40:03.1", "0000:60:03.1", "0000:80:03.1"])],
+        iommu_units=["ivhd0"], cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt",
+        kmsg=["iommu: Default domain type: Passthrough"], nvml={"p2p_nvlink": "NS"},
+    ),
+    "x-nameless-fails": dict(
+        description="A container that was given three of four GPUs, but no minor numbers; the third cannot make a context.",
+        gpus=[hidden(g) if i == 3 else dict(g, cuda={"init_error": 2}) if i == 2 else g for i, g in enumerate(
+            pcie_gpus(["0000:01:00.0", "0000:21:00.0", "0000:41:00.0", "0000:61:00.0"],
+                      ["0000:00:01.1", "0000:20:01.1", "0000:40:01.1", "0000:60:01.1"]))],
+        iommu_units=["ivhd0"], cmdline="BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt",
+        kmsg=["iommu: Default domain type: Passthrough"], nvml={"available": False}, tells_gpus=False,
+    ),
     "m-flag-before-data": small("A deliberately wrong twin: the flag is published before the payload.", [],
         mutant="flag_before_data"),
     "m-no-fence": small("A deliberately wrong twin: no fence between payload and flag.", [], mutant="no_fence"),

@@ -7,7 +7,9 @@
 /* A root without nodes: access comes from the seam alone. */
 static const struct p2s_fsroot root = {.fd = -1, .simulated = 1};
 
-static void make(struct p2s_model *m, struct p2s_seam *seam, int32_t n, int32_t minors_known, const char *access)
+/* known, driver: per GPU, y or n; driver NULL: all n. */
+static void make(struct p2s_model *m, struct p2s_seam *seam, int32_t n, const char *known, const char *access,
+                 const char *driver)
 {
 	unit_model(m, n, 0);
 	memset(seam, 0, sizeof *seam);
@@ -16,35 +18,65 @@ static void make(struct p2s_model *m, struct p2s_seam *seam, int32_t n, int32_t 
 		seam->access[i] = -1;
 	for (size_t i = 0; access[i] != '\0'; i++)
 		seam->access[i] = access[i] == 'y';
-	for (int32_t i = 0; i < n; i++)
-		m->gpus[i].minor = minors_known ? i : -1;
+	for (int32_t i = 0; i < n; i++) {
+		m->gpus[i].minor = known[i] == 'y' ? i : -1;
+		m->gpus[i].ordinal = driver != NULL && driver[i] == 'y' ? i : -1;
+	}
 }
 
 static void table(void **state)
 {
 	static const struct {
-		int32_t gpus, known;
-		const char *access;
-		int32_t cuda;
+		int32_t gpus;
+		const char *known;  /* per GPU: its minor number is told */
+		const char *access; /* per node */
+		const char *driver; /* per GPU: the driver gave it an ordinal; NULL nobody asked it */
 		enum p2s_group want;
-		size_t size;
-	} rows[] = {{4, 1, "yyyy", 0, P2S_GROUP_TESTABLE, 4},  {4, 1, "ynyn", 0, P2S_GROUP_TESTABLE, 2},
-	            {4, 1, "ynnn", 0, P2S_GROUP_INVISIBLE, 1}, {4, 1, "nnnn", 0, P2S_GROUP_NONE, 0},
-	            {1, 1, "y", 0, P2S_GROUP_SINGLE, 1},       {4, 0, "yyyy", 0, P2S_GROUP_TESTABLE, 4},
-	            {4, 0, "ynnn", 0, P2S_GROUP_INVISIBLE, 4}, {4, 0, "nnnn", 0, P2S_GROUP_NONE, 0},
-	            {4, 0, "yynn", 0, P2S_GROUP_TESTABLE, 4},  {4, 0, "yynn", 1, P2S_GROUP_NONE, 0},
-	            {4, 0, "", 0, P2S_GROUP_TESTABLE, 4},      {1, 0, "y", 0, P2S_GROUP_SINGLE, 1}};
+		const char *group; /* per GPU */
+	} rows[] = {{4, "yyyy", "yyyy", NULL, P2S_GROUP_TESTABLE, "yyyy"},
+	            {4, "yyyy", "ynyn", NULL, P2S_GROUP_TESTABLE, "ynyn"},
+	            {4, "yyyy", "ynnn", NULL, P2S_GROUP_INVISIBLE, "ynnn"},
+	            {4, "yyyy", "nnnn", NULL, P2S_GROUP_NONE, "nnnn"},
+	            {1, "y", "y", NULL, P2S_GROUP_SINGLE, "y"},
+	            {4, "nnnn", "yyyy", NULL, P2S_GROUP_TESTABLE, "yyyy"},
+	            {4, "nnnn", "ynnn", NULL, P2S_GROUP_INVISIBLE, "yyyy"},
+	            {4, "nnnn", "nnnn", NULL, P2S_GROUP_NONE, "nnnn"},
+	            {4, "nnnn", "yynn", NULL, P2S_GROUP_TESTABLE, "yyyy"},
+	            {4, "nnnn", "yynn", "yynn", P2S_GROUP_TESTABLE, "yynn"},
+	            {4, "nnnn", "", NULL, P2S_GROUP_TESTABLE, "yyyy"},
+	            {1, "n", "y", NULL, P2S_GROUP_SINGLE, "y"},
+	            /* one whose context fails has no ordinal; the node that is left is its own, or of one that was not asked */
+	            {4, "nnnn", "yyyn", "yynn", P2S_GROUP_TESTABLE, "yyyy"},
+	            {4, "nnnn", "yynn", "ynnn", P2S_GROUP_TESTABLE, "yyyy"},
+	            {4, "nnnn", "yyyy", "yynn", P2S_GROUP_TESTABLE, "yyyy"},
+	            {4, "nnnn", "yynn", "nnnn", P2S_GROUP_TESTABLE, "yyyy"},
+	            {4, "ynnn", "yyyn", "yynn", P2S_GROUP_TESTABLE, "yyyy"},
+	            /* the known minor is of a GPU that may not be opened: it owns none of the nodes that may */
+	            {4, "nnny", "yyyn", "yynn", P2S_GROUP_TESTABLE, "yyyn"},
+	            /* every node has an owner: a container that hides the other GPUs everywhere but in sysfs */
+	            {4, "yynn", "yynn", NULL, P2S_GROUP_TESTABLE, "yynn"},
+	            {4, "nnyy", "nnyy", NULL, P2S_GROUP_TESTABLE, "nnyy"},
+	            {4, "yynn", "yynn", "ynnn", P2S_GROUP_TESTABLE, "yynn"},
+	            {4, "yynn", "yyyn", NULL, P2S_GROUP_TESTABLE, "yyyy"},
+	            {4, "ynnn", "ynnn", NULL, P2S_GROUP_INVISIBLE, "ynnn"},
+	            {4, "ynnn", "yynn", "yynn", P2S_GROUP_TESTABLE, "yynn"},
+	            /* what the driver gave an ordinal is ours, whoever else could own the nodes */
+	            {3, "yynn", "yynn", "yyyn", P2S_GROUP_TESTABLE, "yyy"}};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct p2s_model m;
 		struct p2s_seam seam;
 		enum p2s_group got;
+		char group[8];
 
-		make(&m, &seam, rows[i].gpus, rows[i].known, rows[i].access);
-		got = p2s_group_judge(&root, &seam, &m, rows[i].cuda);
-		if (got != rows[i].want || p2s_group_size(&m) != rows[i].size)
-			fail_msg("row %zu: %d with %zu GPUs, expected %d with %zu", i, got, p2s_group_size(&m), rows[i].want, rows[i].size);
+		make(&m, &seam, rows[i].gpus, rows[i].known, rows[i].access, rows[i].driver);
+		got = p2s_group_judge(&root, &seam, &m, rows[i].driver != NULL);
+		for (int32_t k = 0; k < rows[i].gpus; k++)
+			group[k] = m.gpus[k].in_group ? 'y' : 'n';
+		group[rows[i].gpus] = '\0';
+		if (got != rows[i].want || strcmp(group, rows[i].group) != 0)
+			fail_msg("row %zu: %d with %s, expected %d with %s", i, got, group, rows[i].want, rows[i].group);
 		p2s_model_free(&m);
 	}
 }
@@ -55,7 +87,7 @@ static void other_drivers_are_never_ours(void **state)
 	struct p2s_seam seam;
 
 	(void)state;
-	make(&m, &seam, 3, 1, "yyy");
+	make(&m, &seam, 3, "yyy", "yyy", NULL);
 	snprintf(m.gpus[1].driver, sizeof m.gpus[1].driver, "vfio-pci");
 	assert_int_equal(p2s_group_judge(&root, &seam, &m, 0), P2S_GROUP_TESTABLE);
 	assert_int_equal(m.gpus[1].ours, 0);

@@ -71,16 +71,20 @@ int32_t p2s_group_nodes(const struct p2s_fsroot *root, const struct p2s_seam *se
 	return (int32_t)n.openable;
 }
 
-/* A GPU whose minor number nobody has told yet. */
-static int32_t ours_by_count(const struct p2s_gpu *g, const struct nodes *n, size_t bound, int32_t cuda_asked)
+/* Nodes that can be opened and whose GPU nobody has named. While there is one, a GPU of unknown minor may own it, also when
+ * the driver gave that GPU no ordinal: its context may have failed. */
+static size_t without_owner(const struct p2s_fsroot *root, const struct p2s_seam *seam, const struct p2s_model *m,
+                            const struct nodes *n, int32_t cuda_asked)
 {
-	if (n->existing == 0)
-		return 1; /* the driver's own helper makes the nodes at first use */
-	if (n->openable >= bound)
-		return 1;
-	if (n->openable == 0)
-		return 0;
-	return cuda_asked ? g->ordinal >= 0 : 1;
+	size_t owners = 0;
+
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		const struct p2s_gpu *g = &m->gpus[i];
+
+		if (p2s_inventory_bound(g))
+			owners += g->minor >= 0 ? p2s_group_may_use(root, seam, g->minor) != 0 : cuda_asked && g->ordinal >= 0;
+	}
+	return n->openable > owners ? n->openable - owners : 0;
 }
 
 size_t p2s_group_size(const struct p2s_model *m)
@@ -98,6 +102,7 @@ enum p2s_group p2s_group_judge(const struct p2s_fsroot *root, const struct p2s_s
 	struct nodes nodes = {0};
 	size_t bound = 0;
 	size_t unknown = 0;
+	size_t left = 0;
 	size_t ours;
 
 	for (size_t i = 0; i < m->gpu_count; i++) {
@@ -106,8 +111,10 @@ enum p2s_group p2s_group_judge(const struct p2s_fsroot *root, const struct p2s_s
 			unknown += m->gpus[i].minor < 0;
 		}
 	}
-	if (unknown > 0)
+	if (unknown > 0) {
 		count_nodes(root, seam, &nodes);
+		left = without_owner(root, seam, m, &nodes, cuda_asked);
+	}
 	for (size_t i = 0; i < m->gpu_count; i++) {
 		struct p2s_gpu *g = &m->gpus[i];
 
@@ -115,8 +122,8 @@ enum p2s_group p2s_group_judge(const struct p2s_fsroot *root, const struct p2s_s
 			g->ours = 0;
 		else if (g->minor >= 0)
 			g->ours = p2s_group_may_use(root, seam, g->minor);
-		else
-			g->ours = ours_by_count(g, &nodes, bound, cuda_asked);
+		else /* without any node: the driver's own helper makes them at first use */
+			g->ours = nodes.existing == 0 || (cuda_asked && g->ordinal >= 0) || left > 0;
 		g->in_group = g->ours;
 		if (!g->ours)
 			g->state = P2PSAFE_GPU_STATE_NOT_OURS;

@@ -17,8 +17,8 @@ enum p2s_group {
 /* 1 if this process may open /dev/nvidia<minor> for reading and writing. Asks for access, never opens. */
 int32_t p2s_group_may_use(const struct p2s_fsroot *root, const struct p2s_seam *seam, int32_t minor);
 
-/* Sets ours, in_group and state of every GPU from driver, minors (where known) and device nodes. cuda_asked: the
- * driver's own list is known, so a GPU without an ordinal is one that this process cannot use. */
+/* Sets ours, in_group and state of every GPU from driver, minors (where known) and device nodes. cuda_asked: ordinals are what
+ * the driver told, and who has one is ours. Who has neither is ours unless every node that can be opened belongs to another. */
 enum p2s_group p2s_group_judge(const struct p2s_fsroot *root, const struct p2s_seam *seam, struct p2s_model *m,
 							   int32_t cuda_asked);
 
