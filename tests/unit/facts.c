@@ -9,6 +9,7 @@
 #include "iommu/iommu.h"
 #include "tmpdir.h"
 
+#define CPUS "/sys/devices/system/cpu/"
 #define GPU "root/sys/bus/pci/devices/0000:01:00.0/"
 
 static char base[64];
@@ -200,6 +201,34 @@ static void gpu_attributes(void **state)
 	p2s_model_free(&m);
 }
 
+/* Logical CPUs that are there; those that could be plugged in only where nobody tells. */
+static void logical_cpus(void **state)
+{
+	static const struct {
+		const char *present, *possible;
+		uint32_t count;
+	} rows[] = {{"0-383\n", "0-511\n", 384}, {"0\n", NULL, 1},     {"0-63,128-191\n", NULL, 128}, {"0-1,3,5-6\n", NULL, 5},
+	            {NULL, "0-255\n", 256},      {NULL, NULL, 0},        {"", "0-15\n", 16},            {"many\n", "0-15\n", 16},
+	            {"7-3\n", NULL, 0},          {"0-4294967295\n", NULL, 0}, {"0-3,\n", NULL, 0},      {"-1\n", NULL, 0}};
+	struct p2s_model m;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		if (rows[i].present != NULL)
+			tmp_write(base, "root" CPUS "present", rows[i].present);
+		if (rows[i].possible != NULL)
+			tmp_write(base, "root" CPUS "possible", rows[i].possible);
+		look(&m);
+		if (m.facts.host.cpu_count != rows[i].count)
+			fail_msg("row %zu: %u CPUs", i, (unsigned)m.facts.host.cpu_count);
+		p2s_model_free(&m);
+		if (rows[i].present != NULL)
+			forget("root" CPUS "present");
+		if (rows[i].possible != NULL)
+			forget("root" CPUS "possible");
+	}
+}
+
 static void windows(void **state)
 {
 	static const struct {
@@ -281,6 +310,7 @@ int main(void)
 	                                   cmocka_unit_test_setup_teardown(units_by_driver, setup, teardown),
 	                                   cmocka_unit_test_setup_teardown(gpu_attributes, setup, teardown),
 	                                   cmocka_unit_test_setup_teardown(driver_signs, setup, teardown),
+	                                   cmocka_unit_test_setup_teardown(logical_cpus, setup, teardown),
 	                                   cmocka_unit_test(windows), cmocka_unit_test(registry_keys)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

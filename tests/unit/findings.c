@@ -120,9 +120,14 @@ YES(p2p_false) { CORRUPT(m); }
 NO(p2p_false) { CORRUPT(m); translate(m); }
 YES(known_bad) { CORRUPT(m); snprintf(m->driver_version, sizeof m->driver_version, "545.23.08"); }
 NO(known_bad) { CORRUPT(m); snprintf(m->driver_version, sizeof m->driver_version, "535.154.05"); }
+/* the last that offered them, and the first that did not */
+YES(launch_driver) { CORRUPT(m); snprintf(m->driver_version, sizeof m->driver_version, "525.89.02"); }
+NO(launch_driver) { CORRUPT(m); snprintf(m->driver_version, sizeof m->driver_version, "525.105.17"); }
 YES(patched) { host(m)->patched = P2S_YES; snprintf(host(m)->patched_why, sizeof host(m)->patched_why, "driver version 570.1-p2p"); }
 NO(patched) { host(m)->patched = P2S_UNREAD; }
 YES(looks_patched) { OK(m); geforce(m); offer(m); snprintf(m->driver_version, sizeof m->driver_version, "570.124.06"); }
+YES(first_refusal) { OK(m); geforce(m); offer(m); snprintf(m->driver_version, sizeof m->driver_version, "525.105.17"); }
+NO(first_refusal) { OK(m); geforce(m); offer(m); snprintf(m->driver_version, sizeof m->driver_version, "525.89.02"); }
 NO(looks_patched) { OK(m); geforce(m); offer(m); snprintf(m->driver_version, sizeof m->driver_version, "520.56.06"); }
 YES(forced) { host(m)->force_p2p_keys = P2S_YES; snprintf(host(m)->registry_dwords, sizeof host(m)->registry_dwords, "ForceP2P=17"); }
 NO(forced) { host(m)->force_p2p_keys = P2S_NO; }
@@ -252,8 +257,10 @@ static const struct {
 	CASE(p2p_false, "P2P_FALSE_CAPABILITY", 1, 0, ERROR, MEDIUM),
 	CASE(patched, "DRIVER_PATCHED", HOST, HOST, INFO, HIGH),
 	CASE(looks_patched, "DRIVER_PATCHED", HOST, HOST, INFO, LOW),
+	CASE(first_refusal, "DRIVER_PATCHED", HOST, HOST, INFO, LOW),
 	CASE(forced, "DRIVER_FORCED_P2P", HOST, HOST, INFO, HIGH),
 	CASE(known_bad, "DRIVER_KNOWN_BAD", HOST, HOST, WARNING, LOW),
+	CASE(launch_driver, "DRIVER_KNOWN_BAD", HOST, HOST, WARNING, LOW),
 	CASE(peer_limit, "PEER_LIMIT", 0, 1, ERROR, HIGH),
 	CASE(ipc, "IPC_OPEN_FAILED", 0, 1, WARNING, HIGH),
 	CASE(ipc_container, "CONTAINER_IPC_ISOLATED", 0, 1, WARNING, LOW),

@@ -307,7 +307,7 @@ static void every_other_remedy(void **state)
 	              {"BAR1_DISPLAY_RESERVED", "B2", 0}, {"VM_PASSTHROUGH", "V1", 0},   {"VM_TOPOLOGY_HIDDEN", "V4", -1},
 	              {"CONTAINER_SHM_SMALL", "C1", -1},  {"PEER_INVISIBLE", "C2", -1},  {"CONTAINER_IPC_ISOLATED", "C3", 0},
 	              {"MIG", "M1", 0},                   {"NVLINK_FABRIC_NOT_READY", "N1", 0}, {"DRIVER_KNOWN_BAD", "D2", -1},
-	              {"CMDLINE_ACS_LIST_COMMA", "A1", -1}};
+	              {"CMDLINE_ACS_LIST_COMMA", "A1", -1}, {"GEFORCE_FALSE_CAPABILITY", "D2", 0}};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(simple); i++) {
@@ -324,6 +324,80 @@ static void every_other_remedy(void **state)
 		is(&m, simple[i].remedy, "applies");
 		p2s_model_free(&m);
 	}
+}
+
+/* An NVLink error that the driver calls nonfatal asks for no reset. */
+static void nonfatal_link_error(void **state)
+{
+	static const char *const lines[] = {"NVRM: Xid (PCI:0000:01:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13",
+	                                    "NVRM: Xid (PCI:0000:01:00): 145, RLW_RXPIPE Fatal XC0 i0 Link 13"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(lines); i++) {
+		struct p2s_log_event line = {.kind = P2S_LOG_XID, .xid = 145, .owner = -1, .src = -1, .dst = -1, .in_test = 1};
+		struct p2s_model m;
+
+		base(&m, 2, P2PSAFE_VERDICT_OK);
+		snprintf(line.text, sizeof line.text, "%s", lines[i]);
+		assert_int_equal(p2s_facts_add_log(&m.facts, &line), 1);
+		explain(&m);
+		assert_int_equal(m.finding_count, 1);
+		assert_string_equal(m.findings[0].code, "NVLINK_FATAL_XID");
+		if (i == 0)
+			assert_null(remedy(&m, "G1"));
+		else
+			is(&m, "G1", "applies");
+		p2s_model_free(&m);
+	}
+}
+
+/* Interrupts of more than 255 logical CPUs need the IOMMU. Nobody counted them: as on any machine. */
+static void many_cpus(void **state)
+{
+	static const struct {
+		uint32_t cpus;
+		const char *effect;
+	} rows[] = {{0, "applies"}, {255, "applies"}, {256, "forbidden"}, {512, "forbidden"}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct p2s_model m;
+
+		base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+		translated(&m);
+		m.facts.host.cpu_count = rows[i].cpus;
+		explain(&m);
+		is(&m, "I1", "applies");
+		is(&m, "I2", rows[i].effect);
+		if (rows[i].cpus > 255)
+			assert_non_null(strstr(remedy(&m, "I2")->why, "255"));
+		p2s_model_free(&m);
+	}
+}
+
+/* A launch driver offers what does not work; a later one says so. */
+static void false_offers_of_geforce(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	for (size_t i = 0; i < m.gpu_count; i++)
+		snprintf(m.gpus[i].name, sizeof m.gpus[i].name, "NVIDIA GeForce RTX 4090");
+	snprintf(m.driver_version, sizeof m.driver_version, "535.129.03"); /* none that is known to be bad */
+	explain(&m);
+	is(&m, "D2", "applies");
+	assert_non_null(strstr(remedy(&m, "D2")->what, "525.105"));
+	assert_non_null(strstr(remedy(&m, "D2")->risk, "refused"));
+	snprintf(m.driver_version, sizeof m.driver_version, "520.56.06");
+	explain(&m);
+	is(&m, "D2", "applies");
+	translated(&m); /* then that explains it, and not the driver */
+	m.finding_count = 0;
+	snprintf(m.driver_version, sizeof m.driver_version, "535.129.03");
+	explain(&m);
+	assert_null(remedy(&m, "D2"));
+	p2s_model_free(&m);
 }
 
 static void remap_parameter(void **state)
@@ -431,6 +505,9 @@ int main(void)
 		cmocka_unit_test(healthy_host),
 		cmocka_unit_test(failed_start),
 		cmocka_unit_test(every_other_remedy),
+		cmocka_unit_test(nonfatal_link_error),
+		cmocka_unit_test(many_cpus),
+		cmocka_unit_test(false_offers_of_geforce),
 		cmocka_unit_test(remap_parameter),
 		cmocka_unit_test(type_that_cannot_be_written),
 		cmocka_unit_test(options_of_this_machine),

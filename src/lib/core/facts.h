@@ -154,6 +154,7 @@ struct p2s_host_facts {
 	int32_t tdx;
 	int32_t wsl;
 	int32_t amd_cpu;
+	uint32_t cpu_count; /* logical CPUs, those switched off included; 0 unread */
 	char snp_source[96];
 	char dmi_vendor[64];
 	char dmi_product[64];

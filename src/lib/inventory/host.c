@@ -23,6 +23,7 @@ static const char *const cmdline_words[] = {"iommu=",       "iommu.",     "intel
 /* And one that changes neither, but names a folder of somebody's. */
 static const char left_out[] = "nvidia.NVreg_TemporaryFilePath=";
 
+#define CPUS_MAX 65536 /* the kernel's own limit is 8192 (NR_CPUS, x86) */
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
 static void read_cmdline(const struct p2s_fsroot *root, struct p2s_host *host)
@@ -117,6 +118,45 @@ static int32_t is_privileged(const struct p2s_fsroot *root)
 	       (sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 && outside == 0 && count == UINT32_MAX);
 }
 
+/* "0-63,128-191": how many these are; 0 where it is no such list. */
+static uint32_t count_listed(const char *text)
+{
+	uint32_t count = 0;
+
+	for (;;) {
+		unsigned long first, last;
+		char *end;
+
+		if (!isdigit((unsigned char)*text))
+			return 0;
+		first = last = strtoul(text, &end, 10);
+		if (*end == '-') {
+			if (!isdigit((unsigned char)end[1]))
+				return 0;
+			last = strtoul(end + 1, &end, 10);
+		}
+		if (last < first || last >= CPUS_MAX)
+			return 0;
+		count += (uint32_t)(last - first) + 1;
+		if (*end != ',')
+			return *end == '\0' ? count : 0;
+		text = end + 1;
+	}
+}
+
+/* Firmware lists many more as possible than there are; that counts only where nobody tells what is there. */
+static uint32_t logical_cpus(const struct p2s_fsroot *root)
+{
+	static const char *const files[] = {"/sys/devices/system/cpu/present", "/sys/devices/system/cpu/possible"};
+	uint32_t count = 0;
+	char text[1024];
+
+	for (size_t i = 0; i < COUNT(files) && count == 0; i++)
+		if (p2s_fsroot_line(root, files[i], text, sizeof text) == P2S_READ_OK)
+			count = count_listed(text);
+	return count;
+}
+
 static uint64_t shared_memory(const struct p2s_seam *seam)
 {
 	struct statvfs fs;
@@ -134,6 +174,7 @@ void p2s_host_read_more(const struct p2s_fsroot *root, const struct p2s_seam *se
 		m->privileged = is_privileged(root);
 	p2s_where_more(root, m);
 	p2s_driver_facts(m);
+	m->facts.host.cpu_count = logical_cpus(root);
 	m->facts.host.shm_bytes = shared_memory(seam);
 	m->facts.host.nodes_usable = p2s_group_nodes(root, seam);
 	if (seam->simulated)

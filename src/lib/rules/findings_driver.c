@@ -146,7 +146,7 @@ int32_t p2s_find_driver_looks_patched(const struct p2s_about *a, struct p2s_clai
 
 	(void)c;
 	if (in_guest(m) || m->driver_version[0] == '\0' || m->facts.host.patched == P2S_YES ||
-		m->facts.host.force_p2p_keys == P2S_YES || compare_versions(m->driver_version, "525.105") <= 0)
+		m->facts.host.force_p2p_keys == P2S_YES || compare_versions(m->driver_version, "525.105") < 0)
 		return 0;
 	for (size_t i = 0; i < m->pair_count; i++) {
 		const struct p2s_pair *p = &m->pairs[i];

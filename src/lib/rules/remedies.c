@@ -23,7 +23,8 @@ struct situation {
 	int32_t small, no_space, display;
 	int32_t false_clique, no_clique, passthrough, topology;
 	int32_t shm, invisible, ipc_container;
-	int32_t boot_failed, boot_identity, grave, wedged, mig, fabric, known_bad;
+	int32_t boot_failed, boot_identity, grave, wedged, mig, fabric, known_bad, geforce_false;
+	int32_t many_cpus; /* more than 255, whose interrupts need the IOMMU */
 };
 
 struct row {
@@ -44,6 +45,15 @@ static int32_t found(const struct p2s_model *m, const char *code)
 {
 	for (size_t i = 0; i < m->finding_count; i++)
 		if (strcmp(m->findings[i].code, code) == 0 && m->findings[i].severity > P2PSAFE_SEVERITY_INFO)
+			return 1;
+	return 0;
+}
+
+/* One that also tells of less says by its severity what it is. */
+static int32_t in_danger(const struct p2s_model *m, const char *code)
+{
+	for (size_t i = 0; i < m->finding_count; i++)
+		if (strcmp(m->findings[i].code, code) == 0 && m->findings[i].severity == P2PSAFE_SEVERITY_DANGER)
 			return 1;
 	return 0;
 }
@@ -145,11 +155,13 @@ static struct situation look(const struct p2s_model *m)
 		.ipc_container = found(m, "CONTAINER_IPC_ISOLATED"),
 		.boot_failed = found(m, "GPU_INIT_FAILED"),
 		.boot_identity = boot_identity(m),
-		.grave = found(m, "GRAVE_XID") || found(m, "NVLINK_FATAL_XID"),
+		.grave = found(m, "GRAVE_XID") || in_danger(m, "NVLINK_FATAL_XID"),
 		.wedged = found(m, "GPU_WEDGED"),
 		.mig = found(m, "MIG"),
 		.fabric = found(m, "NVLINK_FABRIC_NOT_READY"),
 		.known_bad = found(m, "DRIVER_KNOWN_BAD"),
+		.geforce_false = found(m, "GEFORCE_FALSE_CAPABILITY"),
+		.many_cpus = h->cpu_count > 255,
 	};
 
 	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
