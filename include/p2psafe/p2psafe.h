@@ -601,8 +601,9 @@ P2PSAFE_API int32_t p2psafe_report_write_caches(const p2psafe_report *report, co
 
 /* Joins the JSON reports of a job's nodes into one report whose settings every rank can use: a consumer is allowed only if it is
  * on every node (nodes of one GPU take nothing away), and NCCL may go as far as on the worst. Each report is judged again from its
- * legs, and never better than it says itself. A text that is NULL, damaged or of a newer schema vetoes everything. The result has no
- * GPUs and pairs of its own. exit_codes (may be NULL; count entries): p2psafe_report_exit_code() of each, 4 for what is no report.
+ * legs, and never better than it says itself. The result has no GPUs and pairs of its own; as JSON it can be joined once more, and then
+ * counts as it says. A text that is NULL, damaged, of a newer schema, or joined by a version with settings that this one lacks, vetoes
+ * everything. exit_codes (may be NULL; count entries): p2psafe_report_exit_code() of each, 4 for what is no report.
  * Free *out with p2psafe_report_free(). Errors: E_INVALID (no reports), E_NOMEM, E_SYSTEM. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_merge(const char *const *reports, int32_t count, int32_t *exit_codes, p2psafe_report **out,
                                   struct p2psafe_error *err);

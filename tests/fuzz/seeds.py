@@ -57,6 +57,18 @@ def run(program, host, place, *words):
     return done.stdout
 
 
+def join(program, host):
+    """The report that `merge` makes of one of this host, without what `merge` does not read."""
+    with tempfile.TemporaryDirectory() as place:
+        report = Path(place) / "report"
+        report.write_bytes(run(program, host, place, "test", "--level", "quick", "--no-measure", "--json"))
+        done = subprocess.run([program, "merge", "--json", str(report)], capture_output=True, check=False)
+    joined = json.loads(done.stdout)
+    out = {k: v for k, v in few(joined).items() if v}
+    out["decision"] = {k: joined["decision"][k] for k in ("consumers", "exit_code", "joined", "settings", "transport", "vetoes")}
+    return out
+
+
 def from_runs(program, out):
     reports = []
     for host in KEPT:
@@ -70,11 +82,17 @@ def from_runs(program, out):
         head = few(dict(head, decision=dict(report["decision"], **head["decision"])))
         write(out / "full", host, "\n".join([compact(head)] + full[1:]))
         write(out / "merge", host, reports[-1])
-    single = {"schema": 1, "gpus": [], "pairs": [], "decision": {"exit_code": 0, "consumers": {}, "gpus": []}}
+    gpu = {"bdf": "0000:01:00.0", "ours": True}
+    single = {"schema": 1, "gpus": [gpu], "pairs": [],
+              "decision": {"exit_code": 0, "consumers": {}, "gpus": [gpu["bdf"]], "vetoes": [], "settings": []}}
     write(out / "merge", "says-no", reports[0].replace('"allowed":true', '"allowed":false'))  # though its legs prove it
     write(out / "merge", "says-no-in-part", reports[0].replace('"allowed":true', '"allowed":false', 1))
     write(out / "merge", "two", reports[0] + "\0" + compact(single))
     write(out / "merge", "one-gpu", compact(single))
+    for host in ("ok-4xpcie", "x-torn-lines", "s01-founding-host", "one-gpu"):
+        joined = compact(join(program, host))
+        write(out / "merge", "joined-" + host, joined)
+        write(out / "merge", "joined-" + host + "-and-one", joined + "\0" + reports[0])
 
 
 def by_hand(out):

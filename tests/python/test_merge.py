@@ -150,6 +150,96 @@ class Merge(LibraryTest):
         self.assertEqual((codes, report.exit_code), ([0, 0], 0))
         self.assertEqual(self.settings(report), {"NCCL_PROTO": "^LL128"})
 
+    def vetoing(self, report):
+        return {(s.name, s.value) for s in report.settings if not s.gives_permission}
+
+    def covers(self, stricter, laxer):
+        """Does the first set take away all that the second does? No peer transfers at all is more than only some, or one protocol less."""
+        left = laxer - stricter
+        if ("NCCL_P2P_DISABLE", "1") in stricter:
+            left = {s for s in left if s[0] not in ("NCCL_P2P_LEVEL", "NCCL_PROTO")}
+        return not left
+
+    def test_a_joined_report_is_joined_as_its_nodes_would_be(self):
+        hosts = ("one-gpu", "ok-2xh200-nvlink", "ok-4xpcie", "x-torn-lines", "s01-founding-host", "no-driver")
+        joined = {host: p2psafe.merge([self.text(host)])[0] for host in hosts}
+        for a in hosts:
+            self.assertEqual(schema.problems(joined[a].to_dict(), SCHEMA, SCHEMA), [], a)
+            again, codes = p2psafe.merge([joined[a]])
+            self.assertEqual((codes, again.exit_code), ([joined[a].exit_code], joined[a].exit_code), a)
+            self.assertEqual(self.allowed(again), self.allowed(joined[a]), a)
+            for b in hosts:
+                flat, _ = p2psafe.merge([self.text(a), self.text(b)])
+                for texts in ([joined[a], self.text(b)], [self.text(b), joined[a]], [joined[a], joined[b]]):
+                    deep, codes = p2psafe.merge(texts)
+                    self.assertEqual(self.allowed(deep), self.allowed(flat), (a, b))
+                    self.assertTrue(self.covers(self.vetoing(deep), self.vetoing(flat)), (a, b, deep.settings))
+                    self.assertTrue(self.covers(self.vetoing(flat), self.vetoing(deep)), (a, b, deep.settings))
+                    self.assertEqual((deep.exit_code, deep.transport), (flat.exit_code, flat.transport), (a, b))
+                    self.assertEqual({n: c.verdict for n, c in deep.consumers.items()},
+                                     {n: c.verdict for n, c in flat.consumers.items()}, (a, b))
+
+    def test_a_joined_report_is_never_better_than_it_says(self):
+        good = self.text("ok-2xh200-nvlink")
+        data = p2psafe.merge([good, good])[0].to_dict()
+        bad = p2psafe.merge([good, self.text("s01-founding-host")])[0].to_dict()
+
+        def denied(d):
+            d["decision"]["consumers"]["nccl_p2p"]["allowed"] = False
+
+        def vetoed(d):
+            d["decision"]["vetoes"] = ["nccl_p2p"]
+
+        def verdict(d):
+            d["decision"]["consumers"]["nccl_p2p"]["verdict"] = "CORRUPT"
+
+        def no_consumer(d):
+            del d["decision"]["consumers"]["nccl_p2p"]
+
+        def code(d):
+            d["decision"]["exit_code"] = 1
+
+        def no_code(d):
+            del d["decision"]["exit_code"]
+
+        def no_settings(d):
+            del d["decision"]["settings"]
+
+        def no_vetoes(d):
+            del d["decision"]["vetoes"]
+
+        def unmarked(d):  # neither GPUs nor a word about joined nodes: nobody knows what was tested
+            del d["decision"]["joined"]
+
+        def nothing_joined(d):
+            d["decision"]["joined"] = 0
+
+        def disabled(d):
+            d["decision"]["settings"] = [s for s in bad["decision"]["settings"] if s["name"] == "NCCL_P2P_DISABLE"]
+
+        def has_gpus(d):  # a report with GPUs is proven by its pairs or not at all
+            d["gpus"] = json.loads(good)["gpus"]
+
+        for change in (denied, vetoed, verdict, no_consumer, code, no_code, no_settings, no_vetoes, unmarked, nothing_joined, disabled,
+                       has_gpus):
+            copy = json.loads(json.dumps(data))
+            change(copy)
+            for texts in ([json.dumps(copy)], [json.dumps(copy), good], [good, json.dumps(copy)]):
+                report, _ = p2psafe.merge(texts)
+                self.assertFalse(report.allows("nccl_p2p"), change.__name__)
+                self.assertIn(("NCCL_P2P_DISABLE", "1"), self.vetoing(report), change.__name__)
+
+    def test_a_veto_that_only_a_joined_report_knows_vetoes_everything(self):
+        good = self.text("ok-2xh200-nvlink")
+        data = p2psafe.merge([good])[0].to_dict()
+        for name, value in (("NCCL_OF_TOMORROW", "0"), ("NCCL_PROTO", "^LL128,^LL"), ("PATH", "/tmp")):
+            data["decision"]["settings"] = [{"consumer": "nccl_p2p", "kind": "env", "name": name, "value": value, "applied": True,
+                                             "why": "a veto", "scope": "job", "gives_permission": False}]
+            report, codes = p2psafe.merge([json.dumps(data), good])
+            self.assertEqual((codes, self.allowed(report), report.exit_code), ([4, 0], set(), 3), name)
+            self.assertNotIn((name, value), self.vetoing(report))
+            self.assertIn(("NCCL_P2P_DISABLE", "1"), self.vetoing(report))
+
 
 if __name__ == "__main__":
     unittest.main()

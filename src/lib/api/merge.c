@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "api/joined.h"
 #include "choose/choose.h"
 #include "core/names.h"
 #include "emit/emit.h"
@@ -50,28 +51,59 @@ static int32_t used_a_level(const json_t *report)
 	return 0;
 }
 
-/* One node as a judged model. Returns its exit code, DAMAGED, or -1 when out of memory. */
-static int32_t read_node(const char *text, struct p2s_model *m)
+/* An empty list; one that is missing may have had anything in it. */
+static int32_t is_empty(const json_t *list)
 {
-	json_t *report = text != NULL ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-	const json_t *code = json_object_get(decision_of(report), "exit_code");
-	int32_t read = report != NULL ? p2s_emit_parse(report, m) : -1;
+	return json_is_array(list) && json_array_size(list) == 0;
+}
 
-	if (read != 1 || !json_is_object(json_object_get(decision_of(report), "consumers"))) {
-		json_decref(report);
-		return read == 0 ? -1 : DAMAGED;
-	}
+/* A node of one GPU has nothing to take away, and nobody whom it allows anything. */
+static int32_t says_single(const json_t *report, const struct p2s_model *m)
+{
+	const json_t *decision = decision_of(report);
+	const json_t *code = json_object_get(decision, "exit_code");
+	const char *name;
+	json_t *consumer;
+
+	if (!json_is_integer(code) || json_integer_value(code) != 0 || m->pair_count > 0 || m->gpu_count == 0 ||
+	    !is_empty(json_object_get(decision, "vetoes")) || !is_empty(json_object_get(decision, "settings")))
+		return 0;
+	json_object_foreach(json_object_get(decision, "consumers"), name, consumer)
+		if (!json_is_false(json_object_get(consumer, "allowed")))
+			return 0;
+	return 1;
+}
+
+/* Judges a node again from its legs. Returns 1, 0 when out of memory. */
+static int32_t judge_node(const json_t *report, struct p2s_model *m)
+{
+	const json_t *code = json_object_get(decision_of(report), "exit_code");
+
+	m->single_gpu = says_single(report, m);
 	/* A report of a version without this key cannot tell why there is no pair: then nothing was tested. */
 	m->nothing_tested = json_is_integer(code) ? json_integer_value(code) == 3 : m->pair_count == 0;
-	m->single_gpu = json_is_integer(code) && json_integer_value(code) == 0 && m->pair_count == 0;
-	if (!p2s_rules_judge(m, NULL) || !p2s_choose(m)) {
-		json_decref(report);
-		return -1;
-	}
+	if (!p2s_rules_judge(m, NULL) || !p2s_choose(m))
+		return 0;
 	m->own_topology = used_a_level(report);
 	take_denials(m, report);
 	p2s_emit_note(m);
+	return 1;
+}
+
+/* One node, or the nodes of a report that was joined before, as a judged model. Returns the exit code, DAMAGED, or -1 when out of
+ * memory. */
+static int32_t read_node(const char *text, struct p2s_model *m)
+{
+	json_t *report = text != NULL ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+	int32_t read = report != NULL ? p2s_emit_parse(report, m) : -1;
+
+	if (read == 1 && !json_is_object(json_object_get(decision_of(report), "consumers")))
+		read = -1;
+	if (read == 1)
+		read = p2s_joined_is(report) ? p2s_joined_read(report, m) : judge_node(report, m);
 	json_decref(report);
+	if (read != 1)
+		return read == 0 ? -1 : DAMAGED;
 	return p2s_rules_exit_code(m);
 }
 
@@ -147,6 +179,7 @@ static void finish(struct p2s_model *all)
 static int32_t merge(struct p2s_model *all, const char *const *reports, int32_t count, int32_t *codes)
 {
 	start(all);
+	all->joined = count;
 	for (int32_t i = 0; i < count; i++) {
 		struct p2s_model node;
 		int32_t code;

@@ -180,6 +180,7 @@ struct p2s_model {
 	int32_t single_gpu;     /* exactly one GPU on the machine: nothing to test, exit 0 */
 	int32_t unsure_gpus;    /* PCI functions of which it cannot be read whether they are GPUs of the driver: peers may be among them */
 	int32_t nothing_tested; /* exit 3: no driver, no GPU, driver too old, no helper, peers invisible */
+	int32_t joined;         /* reports of nodes that this one was made of; 0: it is of this machine */
 	int64_t created_unix;
 	int64_t measured_unix; /* when its numbers were measured; 0 it has none */
 	/* host */

@@ -270,6 +270,8 @@ static json_t *decision(const struct p2s_model *m, int32_t pass_untested)
 	o = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "gpus", gpus, "transport", word(P2S_GROUP_TRANSPORT, m->transport),
 	              "consumers", consumers, "vetoes", vetoes, "islands", islands, "settings", p2s_emit_settings_json(m), "exit_code",
 	              (int)p2s_rules_exit_code(m));
+	if (o != NULL && m->joined > 0)
+		p2s_emit_set(o, "joined", json_integer(m->joined));
 	if (o == NULL || p2s_emit_groups(o, m))
 		return o;
 	json_decref(o);
