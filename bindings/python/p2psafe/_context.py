@@ -189,6 +189,8 @@ class Context:
         self._handle = ctypes.c_void_p(out.value)
         self._owner = os.getpid()
         self._free = weakref.finalize(self, _free_context, self._lib.p2psafe_context_free, self._handle, thunk)
+        # At the end of the interpreter a daemon thread may still be inside a call: the process takes the memory with it.
+        self._free.atexit = False
 
     def __enter__(self) -> "Context":
         return self

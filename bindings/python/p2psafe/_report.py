@@ -218,6 +218,7 @@ class Report:
         self._handle = ctypes.c_void_p(handle)
         self._cache: Dict[str, Any] = {}
         self._free = weakref.finalize(self, library.p2psafe_report_free, ctypes.c_void_p(handle))
+        self._free.atexit = False  # as a context's: other threads may still read it
 
     def __repr__(self) -> str:
         allowed = [name for name, info in self.consumers.items() if info.allowed]
