@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/owner.h"
+
 #define FIRST_FD 4 /* first socket of a worker */
 #define KMSG_FD 101 /* the simulator's kernel log */
 #define SIM_FD 100 /* the simulator's shared memory */
@@ -45,7 +47,7 @@ static int is_private(const char *path)
 {
 	struct stat st;
 
-	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
+	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 022) == 0 && p2s_owner_is_us(st.st_uid);
 }
 
 /* Where the driver keeps compiled kernels: only in a folder that nobody else can write, else nowhere. */

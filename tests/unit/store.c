@@ -2,8 +2,13 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
+#include "core/owner.h"
+#include "ipc/codec.h"
 #include "kept/lock.h"
 #include "kept/marker.h"
 #include "kept/store.h"
@@ -103,6 +108,43 @@ static void a_full_report_that_was_changed_is_not_believed(void **state)
 	assert_null(p2s_store_full(p->dir, &got, &len));
 	p2s_record_free(&got);
 	p2s_record_free(&a);
+}
+
+/* Within a user namespace that names nobody, every owner looks like the caller. */
+static void an_owner_without_a_name_is_not_us(void **state)
+{
+	enum { REFUSED, BELIEVED, LOCKED, NOT_HERE };
+	struct place *p = *state;
+	struct p2s_lock lock;
+	const char *why;
+	size_t len;
+	int status;
+	pid_t pid;
+
+	assert_int_equal(p2s_owner_is_one(1000, 65534, NULL), 1);
+	assert_int_equal(p2s_owner_is_one(65534, 65534, "         0          0 4294967295\n"), 1);
+	assert_int_equal(p2s_owner_is_one(65534, 65534, "         0       1000          1\n"), 0);
+	assert_int_equal(p2s_owner_is_one(65534, 65534, "         0          0      65536\n"), 0);
+	assert_int_equal(p2s_owner_is_one(65534, 65534, ""), 0);
+	assert_int_equal(p2s_owner_is_one(65534, 65534, NULL), 0);
+	assert_int_equal(p2s_owner_is_one(0, 0, "         0       1000          1\n"), 0);
+	tmp_write(p->path, "f", "text");
+	pid = fork();
+	if (pid == 0) {
+		struct stat st;
+
+		if (unshare(CLONE_NEWUSER) != 0 || stat(p->path, &st) != 0 || st.st_uid != geteuid())
+			_exit(NOT_HERE);
+		if (p2s_trust_dir(p->path, &why) >= 0 || p2s_trust_read(p->dir, "f", 16, 1, &len, &why) != NULL)
+			_exit(BELIEVED);
+		_exit(p2s_lock_take(&lock, p->dir, "boot", p2s_now_ns(), p2s_now_ns()) == P2S_LOCK_FAILED ? REFUSED : LOCKED);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == NOT_HERE)
+		print_message("no user namespace of our own here\n");
+	else
+		assert_int_equal(WEXITSTATUS(status), REFUSED);
 }
 
 static void only_what_nobody_else_can_write_is_believed(void **state)
@@ -292,7 +334,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_flipped_bit_on_disk_is_believed, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_list_no_number, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_file_size_limit_is_no_signal, setup, teardown),
-		cmocka_unit_test_setup_teardown(only_what_nobody_else_can_write_is_believed, setup, teardown)};
+		cmocka_unit_test_setup_teardown(only_what_nobody_else_can_write_is_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_owner_without_a_name_is_not_us, setup, teardown)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

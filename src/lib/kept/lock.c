@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/owner.h"
 #include "ipc/codec.h"
 #include "kept/trust.h"
 
@@ -27,8 +28,8 @@ static int open_lock(int dir)
 
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
-	    (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
+	    p2s_owner_is_trusted(st.st_uid))
 		return fd;
 	close(fd);
 	return -1;

@@ -8,9 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/owner.h"
+
 static const char *judge(const struct stat *st)
 {
-	if (st->st_uid != 0 && st->st_uid != geteuid())
+	if (!p2s_owner_is_trusted(st->st_uid))
 		return "belongs to somebody else";
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return "others may write it";
