@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define GPUS_MAX 64
+#define NAME_MAX_BYTES 65 /* a name with its zero byte, and a comma */
 
 /* How a program is told about a GPU. Returns 0 when that is not known. */
 static int name_of(const p2psafe_report *report, int32_t i, const char *by, char *out, size_t cap)
@@ -23,25 +24,26 @@ static int name_of(const p2psafe_report *report, int32_t i, const char *by, char
 	return out[0] != '\0';
 }
 
-/* One line that CUDA_VISIBLE_DEVICES takes. */
+/* One line that CUDA_VISIBLE_DEVICES takes; a part of one would be believed, too. */
 static int print_list(const p2psafe_report *report, const int32_t *gpus, int32_t count, const char *by)
 {
-	char name[64];
+	char line[GPUS_MAX * NAME_MAX_BYTES];
+	size_t len = 0;
 	for (int32_t i = 0; i < count; i++) {
+		char name[NAME_MAX_BYTES - 1];
 		if (!name_of(report, gpus[i], by, name, sizeof(name))) {
-			putchar('\n');
 			cli_say("groups: the %s of a GPU is not known here: ask for another name with --by", by);
 			return CLI_EXIT_NO_REPORT;
 		}
-		printf("%s%s", i > 0 ? "," : "", name);
+		len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s", i > 0 ? "," : "", name);
 	}
-	putchar('\n');
+	printf("%.*s\n", (int)len, line);
 	return 0;
 }
 
 static void print_set(const p2psafe_report *report, const char *title, const int32_t *gpus, int32_t count)
 {
-	char name[64];
+	char name[NAME_MAX_BYTES - 1];
 	printf("%s", title);
 	for (int32_t i = 0; i < count; i++)
 		printf(" %s", name_of(report, gpus[i], "address", name, sizeof(name)) ? name : "?");
@@ -119,6 +121,9 @@ int cli_cmd_groups(const struct cli_args *args)
 		cli_say("options --best and --order exclude each other");
 		return CLI_EXIT_USAGE;
 	}
+	/* The list replaces a mask that this process has, so its numbers are those that CUDA counts without one. Nothing else of a
+	 * report depends on the mask. */
+	unsetenv("CUDA_VISIBLE_DEVICES");
 	int rc = cli_session_open(&s, args);
 	if (rc == 0)
 		rc = cli_session_report(&s, CLI_COMMAND_DECIDE, &report);
