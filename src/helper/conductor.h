@@ -95,7 +95,8 @@ struct p2s_device { /* a GPU of the run */
 	int mapping_ready[P2S_M_COUNT]; /* the owner's side: allocated and exported */
 	int32_t mapping_error[P2S_M_COUNT];
 	int host_mapped;
-	atomic_int out; /* takes no further part; state and error tell why */
+	atomic_int out;  /* takes no further part; state and error tell why */
+	atomic_int lost; /* it worked, and then it was gone: told once */
 	int32_t state;
 	int32_t minor;
 	int32_t fact[P2S_RUN_FACTS]; /* what NVML said, by P2S_GPU_FACT_* */

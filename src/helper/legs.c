@@ -210,6 +210,10 @@ static void device_lost(struct p2s_run *run, const struct p2s_chan *chan, const 
 	snprintf(what, sizeof what, "%s: device lost, error %d", answer->where, (int)answer->cuda_error);
 	if (!p2s_run_keeps_going(run))
 		atomic_store(&run->stopped, 1);
+	if (atomic_exchange(&run->gpu[chan->gpu].lost, 1))
+		return;
+	/* Before its state, which alone would mean that it never started. */
+	p2s_link_fact(run, "GPU_LOST", P2PSAFE_SEVERITY_DANGER, (int32_t)chan->gpu, -1, "test", what);
 	p2s_run_drop_gpu(run, chan->gpu, P2PSAFE_GPU_STATE_FAILED, what);
 }
 

@@ -269,13 +269,25 @@ static void a_look_that_fails_once_is_done_again(void **state)
 	assert_true(looked >= 3);
 }
 
-/* A device that was lost once is not asked again. */
+static int facts_about(const char *code, int32_t gpu)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < p.fact_count; i++)
+		n += strcmp(p.facts[i].code, code) == 0 && p.facts[i].src == gpu && p.facts[i].severity == P2PSAFE_SEVERITY_DANGER;
+	return n;
+}
+
+/* A device that was lost once is not asked again, and is told once. */
 static void a_lost_gpu_is_out_at_once(void **state)
 {
 	(void)state;
 	play_blind(3, LAUNCHES_AFTER - 7, 1, 0, 214 /* ECC_UNCORRECTABLE */);
 	assert_int_equal(p.gpus[2].state, P2PSAFE_GPU_STATE_FAILED);
 	assert_non_null(strstr(p.gpus[2].error, "device lost, error 214"));
+	assert_int_equal(facts_about("GPU_LOST", 2), 1);
+	assert_int_equal(facts_about("GPU_LOST", 0) + facts_about("GPU_LOST", 1), 0);
+	assert_false(play_has_fact(&p, "GPU_INIT_FAILED"));
 	assert_int_not_equal(play_verdict(&p, 0, 1, P2PSAFE_LEG_SM_STORE, CUMEM), P2PSAFE_VERDICT_OK);
 	play_free(&p);
 }

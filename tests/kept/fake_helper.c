@@ -23,6 +23,7 @@
  *     stall            after the risk question, wait for ever
  *     no_risk          never ask before a pair
  *     state GPU WORD   told of the GPU at the end
+ *     lost             and before it that this GPU was lost
  *     no_pairs         nothing is sent about any pair
  *     speed PEER STAGED  bytes/s of every pair and of staging, sent when the caller wants numbers
  */
@@ -50,7 +51,7 @@ struct script {
 	char count[500];
 	char node[500];
 	int silent, die, worker, cut, garbage, noatomics, nodriver, linger, stall, no_risk;
-	int no_pairs, no_done, pause;
+	int no_pairs, no_done, pause, lost;
 	int ends; /* GPU whose state is told at the end; -1 none */
 	int32_t end;
 	int measure; /* the caller wants numbers */
@@ -117,6 +118,7 @@ static void read_script(struct script *s)
 		s->no_pairs |= strncmp(line, "no_pairs", 8) == 0;
 		s->no_done |= strncmp(line, "no_done", 7) == 0;
 		s->pause |= strncmp(line, "pause", 5) == 0;
+		s->lost |= strncmp(line, "lost", 4) == 0;
 	}
 	if (f != NULL)
 		fclose(f);
@@ -260,7 +262,11 @@ static void results(const struct script *s, const struct p2s_lib_run *run, const
 	}
 	if (s->ends >= 0 && run->mode == P2S_MODE_TEST) {
 		struct p2s_lib_gpu_out g = {.index = (uint32_t)s->ends, .state = s->end, .ordinal = -1, .driver_order = -1, .minor = -1};
+		struct p2s_lib_fact f = {.code = "GPU_LOST", .severity = P2PSAFE_SEVERITY_DANGER, .confidence = P2PSAFE_CONFIDENCE_HIGH,
+		                         .src = s->ends, .dst = -1, .source = "test", .text = "error 46"};
 
+		if (s->lost)
+			say(p2s_id_lib_fact, &f, -1);
 		say(p2s_id_lib_gpu_out, &g, -1);
 	}
 	if (s->no_done && run->mode == P2S_MODE_TEST)

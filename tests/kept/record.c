@@ -349,6 +349,22 @@ static void a_hang_before_the_first_leg_outweighs_a_pass(void **state)
 	assert_int_equal(a.verdict, P2PSAFE_VERDICT_UNTESTED);
 }
 
+/* It was lost before a leg was over, where a failed start may pass: neither of a GPU nor of a marker is that the same. */
+static void a_lost_gpu_outweighs_a_pass(void **state)
+{
+	struct kept *k = *state;
+
+	kept_script(k, "");
+	assert_int_equal(test(k, 0).allowed, 1);
+	kept_script(k, "lost\nstate 1 failed\nno_pairs");
+	assert_int_equal(test(k, 0).verdict, P2PSAFE_VERDICT_UNTESTED);
+	assert_int_equal(kept_files(k, "marker"), 0); /* nothing risky had begun */
+	assert_int_equal(decide(k).allowed, 0);
+	kept_script(k, "lost\nstate 1 failed");
+	assert_int_equal(test(k, 0).verdict, P2PSAFE_VERDICT_ERROR);
+	assert_int_equal(kept_files(k, "marker"), 1);
+}
+
 /* The machine came back after a crash: nothing risky until a person says so. */
 static void no_reboot_loop(void **state)
 {
@@ -544,7 +560,7 @@ int main(void)
 									   T(no_cache_reads_and_writes_none),
 									   T(three_good_runs_outweigh_a_bad_one),
 									   T(a_kept_measurement_counts), T(numbers_of_another_machine_do_not_count), T(a_hang_is_kept_for_the_boot),
-									   T(a_lost_gpu_leaves_a_marker), T(a_hang_before_the_first_leg_outweighs_a_pass),
+									   T(a_lost_gpu_leaves_a_marker), T(a_lost_gpu_outweighs_a_pass), T(a_hang_before_the_first_leg_outweighs_a_pass),
 									   T(no_reboot_loop),
 									   T(a_second_marker_of_one_boot_vetoes),
 									   T(an_operators_record),

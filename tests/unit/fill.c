@@ -125,6 +125,37 @@ static void a_failed_leg_stays_one(void **state)
 	}
 }
 
+static size_t findings_of(const struct p2s_model *m, const char *code, int32_t gpu)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->finding_count; i++)
+		n += strcmp(m->findings[i].code, code) == 0 && m->findings[i].src == gpu;
+	return n;
+}
+
+/* Nobody failed to start it: it was there, and was lost. Another GPU's loss says nothing of it. */
+static void a_lost_gpu_is_none_that_did_not_start(void **state)
+{
+	struct p2s_lib_fact lost = {.code = "GPU_LOST", .severity = P2PSAFE_SEVERITY_DANGER, .confidence = P2PSAFE_CONFIDENCE_HIGH,
+	                            .src = 1, .dst = -1, .source = "test", .text = "error 46"};
+	struct p2s_lib_gpu_out g = {.index = 1, .state = P2PSAFE_GPU_STATE_FAILED, .error = "device lost, error 46"};
+	struct p2s_model m;
+
+	(void)state;
+	unit_model(&m, 3, 0);
+	assert_int_equal(p2s_fill_fact(&m, &lost), 1);
+	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
+	assert_int_equal(m.gpus[1].state, P2PSAFE_GPU_STATE_FAILED);
+	assert_string_equal(m.gpus[1].error, "device lost, error 46");
+	assert_int_equal(findings_of(&m, "GPU_LOST", 1), 1);
+	assert_int_equal(findings_of(&m, "GPU_INIT_FAILED", 1), 0);
+	g.index = 2;
+	assert_int_equal(p2s_fill_gpu(&m, &g), 1);
+	assert_int_equal(findings_of(&m, "GPU_INIT_FAILED", 2), 1);
+	p2s_model_free(&m);
+}
+
 static void the_rest_must_too(void **state)
 {
 	struct p2s_model m;
@@ -281,7 +312,8 @@ static void facts_must_be_in_range(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(measured_rows), cmocka_unit_test(a_failed_leg_stays_one), cmocka_unit_test(the_rest_must_too),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_leg_must_make_sense), cmocka_unit_test(measured_rows), cmocka_unit_test(a_failed_leg_stays_one), cmocka_unit_test(a_lost_gpu_is_none_that_did_not_start),
+		cmocka_unit_test(the_rest_must_too),
 									   cmocka_unit_test(a_limit_belongs_to_its_path),
 									   cmocka_unit_test(facts_must_be_in_range)};
 

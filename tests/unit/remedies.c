@@ -303,7 +303,7 @@ static void every_other_remedy(void **state)
 	static const struct {
 		const char *finding, *remedy;
 		int32_t gpu;
-	} simple[] = {{"GPU_WEDGED", "G1", 0},          {"GRAVE_XID", "G1", 0},        {"BAR1_NO_SPACE", "B1", 0},
+	} simple[] = {{"GPU_WEDGED", "G1", 0}, {"GPU_LOST", "G1", 0}, {"GRAVE_XID", "G1", 0}, {"BAR1_NO_SPACE", "B1", 0},
 	              {"BAR1_DISPLAY_RESERVED", "B2", 0}, {"VM_PASSTHROUGH", "V1", 0},   {"VM_TOPOLOGY_HIDDEN", "V4", -1},
 	              {"CONTAINER_SHM_SMALL", "C1", -1},  {"PEER_INVISIBLE", "C2", -1},  {"CONTAINER_IPC_ISOLATED", "C3", 0},
 	              {"MIG", "M1", 0},                   {"NVLINK_FABRIC_NOT_READY", "N1", 0}, {"DRIVER_KNOWN_BAD", "D2", -1},

@@ -24,6 +24,14 @@ static int32_t gravity(int32_t state)
 	return in_range(state, P2PSAFE_GPU_STATE_WEDGED) ? of[state] : 0;
 }
 
+static int32_t is_lost(const struct p2s_model *m, int32_t gpu)
+{
+	for (size_t i = 0; i < m->finding_count; i++)
+		if (strcmp(m->findings[i].code, "GPU_LOST") == 0 && m->findings[i].src == gpu)
+			return 1;
+	return 0;
+}
+
 int32_t p2s_fill_gpu(struct p2s_model *m, const struct p2s_lib_gpu_out *in)
 {
 	struct p2s_gpu *g;
@@ -56,7 +64,7 @@ int32_t p2s_fill_gpu(struct p2s_model *m, const struct p2s_lib_gpu_out *in)
 		COPY(g->vbios, in->vbios);
 	if (in->error[0] != '\0')
 		COPY(g->error, in->error);
-	if (in->state == P2PSAFE_GPU_STATE_FAILED)
+	if (in->state == P2PSAFE_GPU_STATE_FAILED && !is_lost(m, (int32_t)in->index))
 		return p2s_model_find(m, "GPU_INIT_FAILED", P2PSAFE_SEVERITY_ERROR, P2PSAFE_CONFIDENCE_HIGH, (int32_t)in->index, -1,
 		                      "worker", in->error[0] != '\0' ? in->error : "the driver could not use this GPU");
 	if (in->state == P2PSAFE_GPU_STATE_WEDGED)

@@ -23,7 +23,7 @@ struct situation {
 	int32_t small, no_space, display;
 	int32_t false_clique, no_clique, passthrough, topology;
 	int32_t shm, invisible, ipc_container;
-	int32_t boot_failed, boot_identity, grave, wedged, mig, fabric, known_bad, geforce_false;
+	int32_t boot_failed, boot_identity, grave, wedged, lost, mig, fabric, known_bad, geforce_false;
 	int32_t many_cpus; /* more than 255, whose interrupts need the IOMMU */
 };
 
@@ -157,6 +157,7 @@ static struct situation look(const struct p2s_model *m)
 		.boot_identity = boot_identity(m),
 		.grave = found(m, "GRAVE_XID") || in_danger(m, "NVLINK_FATAL_XID"),
 		.wedged = found(m, "GPU_WEDGED"),
+		.lost = found(m, "GPU_LOST"),
 		.mig = found(m, "MIG"),
 		.fabric = found(m, "NVLINK_FABRIC_NOT_READY"),
 		.known_bad = found(m, "DRIVER_KNOWN_BAD"),
