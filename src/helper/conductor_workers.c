@@ -28,18 +28,46 @@
 #define NVML_MOST_NS (20 * P2S_SEC)
 #define SLICE_NS (20 * P2S_MS) /* how soon a shortened deadline is noticed */
 
+#define ENVIRONMENT_MAX 8
+
 struct environment {
-	char text[8][1200];
+	char text[ENVIRONMENT_MAX][1200];
 	size_t count;
-	const char *list[9];
+	const char *list[ENVIRONMENT_MAX + 1];
+	int cut; /* something found no room: whoever starts without it would test something else */
 };
+
+static void add_text(struct environment *e, const char *text)
+{
+	if (e->count == ENVIRONMENT_MAX) {
+		e->cut = 1;
+		return;
+	}
+	e->list[e->count++] = text;
+	e->list[e->count] = NULL;
+}
 
 static void add_env(struct environment *e, const char *name, const char *value)
 {
-	if (e->count == 8 || snprintf(e->text[e->count], sizeof e->text[0], "%s=%s", name, value) >= (int)sizeof e->text[0])
-		return;
-	e->list[e->count] = e->text[e->count];
-	e->list[++e->count] = NULL;
+	char *text = e->text[e->count < ENVIRONMENT_MAX ? e->count : 0];
+
+	if (e->count == ENVIRONMENT_MAX || snprintf(text, sizeof e->text[0], "%s=%s", name, value) >= (int)sizeof e->text[0])
+		e->cut = 1;
+	else
+		add_text(e, text);
+}
+
+/* Our own variable as it stands, however long it is. */
+static void keep_env(struct environment *e, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (char **at = secure_getenv(name) != NULL ? environ : NULL; at != NULL && *at != NULL; at++) {
+		if (strncmp(*at, name, n) == 0 && (*at)[n] == '=' && (*at)[n + 1] != '\0') {
+			add_text(e, *at);
+			return;
+		}
+	}
 }
 
 /* 1 if path is a real folder of ours that nobody else may write: compiled kernels in it can be trusted. */
@@ -71,10 +99,10 @@ static int jit_folder(char *out, size_t cap)
 
 /* Built, not inherited: a mask, an injected library or a debugger switch of the caller must not change the test. The
  * library path is kept, for the workers must load the driver that the caller loads, and find what the program found.
- * pci_order 0: the driver numbers GPUs as it does for programs that ask for no order; workers find theirs by address. */
-static void build_env(const struct p2s_run *run, int pci_order, struct environment *e)
+ * pci_order 0: the driver numbers GPUs as it does for programs that ask for no order; workers find theirs by address.
+ * Returns 0 if something found no room. */
+static int build_env(const struct p2s_run *run, int pci_order, struct environment *e)
 {
-	const char *libraries = secure_getenv("LD_LIBRARY_PATH");
 	char folder[600];
 	char number[16];
 
@@ -82,8 +110,7 @@ static void build_env(const struct p2s_run *run, int pci_order, struct environme
 	if (pci_order)
 		add_env(e, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
 	add_env(e, "CUDA_MODULE_LOADING", "EAGER");
-	if (libraries != NULL && libraries[0] != '\0')
-		add_env(e, "LD_LIBRARY_PATH", libraries);
+	keep_env(e, "LD_LIBRARY_PATH");
 	if (run->ask.host_dir[0] != '\0') {
 		add_env(e, "P2PSAFE_SIM_HOST", run->ask.host_dir);
 		snprintf(number, sizeof number, "%d", SIM_FD);
@@ -91,12 +118,12 @@ static void build_env(const struct p2s_run *run, int pci_order, struct environme
 		snprintf(number, sizeof number, "%d", KMSG_FD);
 		if (run->kmsg_fd >= 0)
 			add_env(e, "P2PSAFE_SIM_KMSG_FD", number);
-		return;
-	}
-	if (jit_folder(folder, sizeof folder))
+	} else if (jit_folder(folder, sizeof folder)) {
 		add_env(e, "CUDA_CACHE_PATH", folder);
-	else
+	} else {
 		add_env(e, "CUDA_CACHE_DISABLE", "1");
+	}
+	return !e->cut;
 }
 
 static void tell_started(struct p2s_run *run, const struct p2s_proc *proc)
@@ -222,14 +249,17 @@ int p2s_workers_start(struct p2s_run *run)
 
 	if (run->ask.host_dir[0] != '\0' && run->sim_fd < 0)
 		return 0;
-	build_env(run, 1, &env);
+	if (!build_env(run, 1, &env))
+		return 0;
 	for (uint32_t i = 0; i < run->tested_count; i++) {
 		uint32_t g = run->tested[i];
 
 		snprintf(role, sizeof role, "gpu %s", run->gpu[g].address);
 		start_group(run, role, &env, P2S_CHAN_GPU, &g, 1);
 	}
-	build_env(run, 0, &env); /* the one process that has all of them tells the driver's own order */
+	/* the one process that has all of them tells the driver's own order */
+	if (!build_env(run, 0, &env))
+		return 0;
 	start_group(run, "peer", &env, P2S_CHAN_PEER, run->tested, run->tested_count);
 	return 1;
 }
@@ -336,10 +366,9 @@ static void start_side(struct p2s_run *run, int which, const char *role, const c
 		args[1] = "--library";
 		args[2] = library;
 	}
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+	if (!build_env(run, 1, &env) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		return;
 	side->sock = pair[0];
-	build_env(run, 1, &env);
 	side->proc = start(run, role, args, &env, &pair[1], 1);
 	if (side->proc == NULL)
 		return;

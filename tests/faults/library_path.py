@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A machine whose libraries lie where only LD_LIBRARY_PATH says: every process of a simulated run finds them there, too.
+"""A machine whose libraries lie where only LD_LIBRARY_PATH says, behind as many other folders as a module system puts there: every
+process of a simulated run finds them there, too.
 
 usage: library_path.py --program PATH"""
 
@@ -45,8 +46,9 @@ def main():
         shutil.copy(pathlib.Path(system.group(1)).resolve(), own / LIBRARY)
         host = os.path.join(folder, "host")
         machine.write(machine.describe(2, faults=[FAULT]), host)
+        path = ":".join([f"/opt/modules/{i:03d}/lib64" for i in range(100)] + [str(own)])
         run = subprocess.Popen([str(args.program), "--host", host, "test", "--json", "--no-cache", "--no-measure", "--deadline", "60"],
-                               env=dict(machine.environment(), LD_LIBRARY_PATH=str(own)), stdout=subprocess.DEVNULL)
+                               env=dict(machine.environment(), LD_LIBRARY_PATH=path), stdout=subprocess.DEVNULL)
         seen, end = {}, time.monotonic() + 50
         while run.poll() is None and time.monotonic() < end and len(seen) < 2:
             seen.update((pid, path) for pid, path in ((pid, mapped(pid)) for pid in workers(run.pid)) if path)
