@@ -6,6 +6,7 @@
 #include "p2psafe/p2psafe.h"
 
 #define DAMAGES 16
+#define STARTED_NS 20000 /* two GPUs hear the start at about the same time */
 
 uint64_t p2s_judge_bound_ppb(uint64_t rounds)
 {
@@ -276,13 +277,34 @@ static int32_t own_flag_name(const struct p2s_expect *round, const struct p2s_mp
 	return bits(found ^ want) <= 3 ? P2PSAFE_DAMAGE_BIT_ERROR : P2PSAFE_DAMAGE_UNKNOWN;
 }
 
-/* What p2s_ll stores at byte offset off of the slots. */
-static uint64_t own_flag_word(const struct p2s_expect *round, const struct p2s_mp_shape *shape, uint64_t off)
+uint64_t p2s_judge_own_flag(const struct p2s_mp_shape *shape, uint64_t seed, uint64_t off)
 {
-	uint64_t w = p2s_word(round->want.seed, off / 8);
+	uint64_t w = p2s_word(seed, off / 8);
 	uint64_t slot = off / shape->slot_bytes * shape->slot_bytes;
 
-	return shape->mode == P2S_LL_LINE ? w : (w & UINT32_MAX) | p2s_word(round->want.seed, slot / 8) >> 32 << 32;
+	return shape->mode == P2S_LL_LINE ? w : (w & UINT32_MAX) | p2s_word(seed, slot / 8) >> 32 << 32;
+}
+
+/* Kernels that begin together need not get their GPUs together: another program's kernels may run in between. Nor do their
+ * clocks agree to the last look: a writer that was ready in the first half of the reader's time was not late. */
+static int writer_was_late(const struct p2s_role_result *writer, const struct p2s_role_result *reader)
+{
+	return reader->status == P2S_ROLE_TIMEOUT && writer->status == P2S_ROLE_DONE && writer->elapsed_ns > reader->elapsed_ns / 2;
+}
+
+int p2s_judge_mp_late(const struct p2s_mp_shape *shape, const struct p2s_role_result *writer,
+                      const struct p2s_role_result *reader)
+{
+	return writer != NULL && reader->bad_words == 0 && reader->status == P2S_ROLE_TIMEOUT && shape->owner_good == 1 &&
+	       (writer->status == P2S_ROLE_TIMEOUT || writer_was_late(writer, reader));
+}
+
+/* A reader looks at each message once: if that takes it longer than the writer leaves between two of them, it falls behind from
+ * the second on and ends later by all that. */
+int p2s_judge_mp_behind(uint64_t rounds, const struct p2s_role_result *writer, const struct p2s_role_result *reader)
+{
+	return rounds >= P2S_JUDGE_FEW && writer->status == P2S_ROLE_DONE && reader->status == P2S_ROLE_DONE &&
+	       reader->elapsed_ns > writer->elapsed_ns + STARTED_NS + 4 * reader->elapsed_ns / rounds;
 }
 
 void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, const struct p2s_role_result *writer,
@@ -303,7 +325,7 @@ void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, 
 			round.want.seed = p2s_seed_epoch(e->want.seed, off / shape->slot_bytes + 1);
 			round.in_begin = 0;
 			round.in_end = UINT64_MAX;
-			want = shape->own_flags ? own_flag_word(&round, shape, off) : p2s_word(round.want.seed, off / 8);
+			want = shape->own_flags ? p2s_judge_own_flag(shape, round.want.seed, off) : p2s_word(round.want.seed, off / 8);
 			name = shape->own_flags ? own_flag_name(&round, shape, off, want, found)
 			                        : late_name(&round, off, found, shape->owner_good);
 			votes[name & (DAMAGES - 1)]++;
@@ -323,6 +345,10 @@ void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, 
 			judgement(out, P2PSAFE_VERDICT_UNTESTED, P2PSAFE_DAMAGE_NONE, "copies came after the reader gave up");
 			return;
 		}
+		if (p2s_judge_mp_late(shape, writer, reader)) {
+			judgement(out, P2PSAFE_VERDICT_UNTESTED, P2PSAFE_DAMAGE_NONE, "messages came after the reader gave up");
+			return;
+		}
 		judge_stalled(e, shape, reader, out);
 		return;
 	}
@@ -333,13 +359,6 @@ void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, 
 	}
 	judgement(out, P2PSAFE_VERDICT_UNTESTED, P2PSAFE_DAMAGE_NONE,
 	          reader->status == P2S_ROLE_NO_GO ? "kernels were not resident together" : "message passing was cut short");
-}
-
-/* Kernels that begin together need not get their GPUs together: another program's kernels may run in between. Nor do their clocks
- * agree to the last look: a writer that was ready in the first half of the reader's time was not late. */
-static int writer_was_late(const struct p2s_role_result *writer, const struct p2s_role_result *reader)
-{
-	return reader->status == P2S_ROLE_TIMEOUT && writer->status == P2S_ROLE_DONE && writer->elapsed_ns > reader->elapsed_ns / 2;
 }
 
 int p2s_judge_tear_again(const struct p2s_role_result *writer, const struct p2s_role_result *reader,

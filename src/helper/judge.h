@@ -10,6 +10,7 @@
 #include "helper/kernels.h"
 
 #define P2S_JUDGE_AGREE 8
+#define P2S_JUDGE_FEW 16 /* of so few rounds nobody can say who was faster */
 
 /* A pattern that a piece of memory held at some time. */
 struct p2s_pattern {
@@ -69,13 +70,22 @@ struct p2s_mp_shape {
 	int pull;       /* the reader looked through the window */
 	int own_flags;  /* p2s_ll: words carry their flags, flag_off means nothing */
 	uint32_t mode;  /* P2S_LL_* */
-	int owner_good; /* after a time-out: 1 the memory itself holds payload and flag of the round that stalled, 0 not, -1 not
-	                   known. After a wrong payload: 1 it came in the end, 0 never, -1 not known */
+	int owner_good; /* after a time-out: 1 the memory itself holds payload and flag of the round that stalled (words with
+	                   their own flags: the first of them), 0 not, -1 not known. After a wrong payload: 1 it came in the
+	                   end, 0 never, -1 not known */
 };
 
 /* e->want.seed has epoch 0; e->outside is the poison the slots held before. writer may be NULL (a copy engine wrote). */
 void p2s_judge_mp(const struct p2s_expect *e, const struct p2s_mp_shape *shape, const struct p2s_role_result *writer,
                   const struct p2s_role_result *reader, struct p2s_judgement *out);
+/* 1 if the reader may have given up before its writer got its GPU: what it waited for is there now. Proves nothing; once more
+ * may. */
+int p2s_judge_mp_late(const struct p2s_mp_shape *shape, const struct p2s_role_result *writer,
+                      const struct p2s_role_result *reader);
+/* 1 if the reader came behind its writer: most of its messages lay there before it looked, which proves less of their order. */
+int p2s_judge_mp_behind(uint64_t rounds, const struct p2s_role_result *writer, const struct p2s_role_result *reader);
+/* What p2s_ll stores under seed (with the round's epoch) at byte offset off of the slots. */
+uint64_t p2s_judge_own_flag(const struct p2s_mp_shape *shape, uint64_t seed, uint64_t off);
 /* A tearing reader: words 0..words-1 alternate between seed_a and seed_b. */
 void p2s_judge_tear(uint64_t seed_a, uint64_t seed_b, const struct p2s_role_result *writer,
                     const struct p2s_role_result *reader, struct p2s_judgement *out);

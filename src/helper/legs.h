@@ -156,7 +156,7 @@ uint64_t p2s_run_key(struct p2s_run *run, uint32_t a, uint32_t b, int32_t leg, i
 /* How long the engine has for a kernel that waits at most wait_ns. */
 uint64_t p2s_run_engine_ns(const struct p2s_run *run, uint64_t wait_ns);
 
-/* legs_order.c, also used by first contact. dirs: bit 0 a>b, bit 1 b>a, both resident at once. */
+/* legs_message.c, also used by first contact. dirs: bit 0 a>b, bit 1 b>a, both resident at once. */
 enum {
 	P2S_MESSAGE_ALL = 0,  /* every form */
 	P2S_MESSAGE_ONE = 1,  /* one message */

@@ -5,6 +5,8 @@
 
 #include "helper/legs.h"
 
+#define P2S_LATE_TRIES 3 /* what came too late proves nothing, and a busy machine is no damage: again, so many times */
+
 /* Up to two directions of one leg, whose kernels run together. trial[i] and lane[i] for i = 0: a>b, 1: b>a. */
 struct p2s_both {
 	struct p2s_lane lane[2];
@@ -29,17 +31,27 @@ int p2s_both_poison(struct p2s_both *x, uint64_t off, uint64_t len);
 int p2s_both_run(struct p2s_both *x);
 /* Directions whose trial still goes on. */
 unsigned p2s_both_going(const struct p2s_both *x);
+/* What passed outlives a further run of these directions that came to nothing (not resident together, out of time): before holds
+ * the trials as they were. Damage, errors and GPUs that failed count. */
+void p2s_both_keep(struct p2s_both *x, const struct p2s_trial before[2], unsigned dirs);
 /* Sends the results. Returns 1 if all directions were OK. */
 int p2s_both_end(struct p2s_both *x);
 
 /* Bytes [at, at + len) of the window as its owner sees them now: wrong words under seed. -1: not known. */
 int64_t p2s_both_misses(const struct p2s_lane *lane, uint64_t at, uint64_t len, uint64_t seed);
+enum {
+	P2S_BOTH_LATE = 1,  /* the trial is over only because its writer was late (p2s_judge_mp_late) */
+	P2S_BOTH_BEHIND = 2 /* it goes on, but its reader came behind its writer (p2s_judge_mp_behind): one round counts */
+};
 /* Judges the reader of direction i against the slots of shape, asks the owner where that names the damage, and counts. writer may
- * be NULL (a copy engine wrote). */
-void p2s_both_judge(struct p2s_both *x, int i, struct p2s_mp_shape *shape, const struct p2s_op_answer *reader,
-                    const struct p2s_op_answer *writer);
+ * be NULL (a copy engine wrote). Returns P2S_BOTH_* where more can be had. */
+int p2s_both_judge(struct p2s_both *x, int i, struct p2s_mp_shape *shape, const struct p2s_op_answer *reader,
+                   const struct p2s_op_answer *writer);
+/* Opens directions (bits) once more, and only these take part from then on. Returns 0, and leaves them as they are, when
+ * there are none, *left has come to 0 (begin with P2S_LATE_TRIES) or nothing may start any more. */
+int p2s_both_once_more(struct p2s_both *x, unsigned late, int *left);
 
-/* legs_order.c: messages both ways, pushed and pulled, for whoever opened the trials. */
+/* legs_message.c: messages both ways, pushed and pulled, for whoever opened the trials. */
 void p2s_message_under_load(struct p2s_both *x);
 
 /* legs_word.c: tearing, in two forms: the accessor stores and the owner looks; the owner stores and the accessor looks through the

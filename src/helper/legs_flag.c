@@ -9,7 +9,6 @@
 #define SLOT_BYTES 4096u
 #define FLAG_OFF 2048u
 #define MESSAGE_WORDS 128u
-#define LATE_TRIES 3
 #define CU_INVALID_VALUE 1
 #define CU_NOT_SUPPORTED 801
 
@@ -61,18 +60,14 @@ static int one_mode(struct p2s_both *x, uint32_t mode, uint32_t rounds)
 	return !t->over;
 }
 
-/* Copies that came too late prove nothing, and a busy machine is no damage: again, a few times. */
 static int one_mode_again(struct p2s_both *x, uint32_t mode, uint32_t rounds)
 {
-	struct p2s_trial *t = &x->trial[0];
+	const struct p2s_trial *t = &x->trial[0];
+	int left = P2S_LATE_TRIES;
 
-	for (int left = LATE_TRIES; !one_mode(x, mode, rounds); left--) {
-		if (left == 0 || !t->over || t->out.verdict != P2PSAFE_VERDICT_UNTESTED || !p2s_run_may_start(x->lane[0].run) ||
-		    !p2s_lane_alive(&x->lane[0]))
+	while (!one_mode(x, mode, rounds))
+		if (!p2s_both_once_more(x, t->over && t->out.verdict == P2PSAFE_VERDICT_UNTESTED, &left))
 			return 0;
-		t->over = 0;
-		t->out.note[0] = '\0';
-	}
 	return 1;
 }
 

@@ -175,34 +175,48 @@ void p2s_tear_form(struct p2s_both *x, int pull, uint32_t iters)
 	keep_damage(x, seen);
 }
 
-void p2s_tear_line(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs)
+/* Returns directions whose writer was late. */
+static unsigned line_once(struct p2s_both *x, uint32_t rounds)
 {
-	uint32_t rounds = p2s_both_slow(run) ? 64 : 1024;
 	struct p2s_mp_shape shape = {
 		.rounds = rounds, .words = LINE_WORDS, .slot_bytes = LINE_WORDS * 8, .own_flags = 1, .mode = P2S_LL_LINE};
+	unsigned late = 0;
+
+	memset(x->duo.req, 0, sizeof x->duo.req);
+	for (int i = 0; i < 2; i++) {
+		x->duo.req[i].op = P2S_OP_LL;
+		x->duo.req[i].mode = P2S_LL_LINE;
+		x->duo.req[i].rounds = rounds;
+		x->duo.req[i].words = LINE_WORDS;
+		x->duo.req[i].slot_bytes = LINE_WORDS * 8;
+	}
+	for (int i = 0; i < 2; i++) {
+		if (!(x->dirs & 1u << i))
+			continue;
+		x->duo.req[i].buf = x->lane[i].win_acc;
+		x->duo.req[i].seed = x->seed[i];
+		x->duo.req[1 - i].buf2 = x->lane[i].win_own;
+		x->duo.req[1 - i].seed2 = x->seed[i];
+	}
+	if (!p2s_both_poison(x, 0, (uint64_t)rounds * shape.slot_bytes) || !p2s_both_run(x))
+		return 0;
+	for (int i = 0; i < 2; i++)
+		if ((x->dirs & 1u << i) && p2s_both_judge(x, i, &shape, &x->duo.answer[1 - i], &x->duo.answer[i]) == P2S_BOTH_LATE)
+			late |= 1u << i;
+	return late;
+}
+
+void p2s_tear_line(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs)
+{
+	int left = P2S_LATE_TRIES;
 	struct p2s_both x;
 
 	if (!p2s_both_open(run, a, b, m, dirs, P2PSAFE_LEG_TEARING_128, &x))
 		return;
-	for (int i = 0; i < 2; i++) {
-		x.duo.req[i].op = P2S_OP_LL;
-		x.duo.req[i].mode = P2S_LL_LINE;
-		x.duo.req[i].rounds = rounds;
-		x.duo.req[i].words = LINE_WORDS;
-		x.duo.req[i].slot_bytes = LINE_WORDS * 8;
-	}
-	for (int i = 0; i < 2; i++) {
-		if (!(x.dirs & 1u << i))
-			continue;
-		x.duo.req[i].buf = x.lane[i].win_acc;
-		x.duo.req[i].seed = x.seed[i];
-		x.duo.req[1 - i].buf2 = x.lane[i].win_own;
-		x.duo.req[1 - i].seed2 = x.seed[i];
-	}
-	if (p2s_both_poison(&x, 0, (uint64_t)rounds * shape.slot_bytes) && p2s_both_run(&x))
-		for (int i = 0; i < 2; i++)
-			if (x.dirs & 1u << i)
-				p2s_both_judge(&x, i, &shape, &x.duo.answer[1 - i], &x.duo.answer[i]);
+	dirs = x.dirs;
+	while (p2s_both_once_more(&x, line_once(&x, p2s_both_slow(run) ? 64 : 1024), &left))
+		p2s_both_rekey(&x);
+	x.dirs = dirs;
 	for (int i = 0; i < 2; i++)
 		if ((x.dirs & 1u << i) && x.trial[i].out.verdict == P2PSAFE_VERDICT_CORRUPT)
 			p2s_link_fact(run, "TEARING_128", P2PSAFE_SEVERITY_WARNING, (int32_t)x.lane[i].a, (int32_t)x.lane[i].b, "test",

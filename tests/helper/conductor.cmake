@@ -23,7 +23,7 @@ endfunction()
 conductor_part(conductor_stream judge.c judge_say.c legs.c legs_look.c legs_stream.c)
 conductor_part(conductor_chan conductor_chan.c ops.c)
 conductor_part(conductor_dead judge.c judge_say.c legs.c legs_both.c legs_dead.c legs_load.c legs_look.c)
-conductor_part(conductor_tear judge.c judge_say.c legs.c legs_both.c legs_look.c legs_word.c)
+conductor_part(conductor_tear judge.c judge_say.c legs.c legs_both.c legs_look.c legs_message.c legs_word.c)
 
 # conductor_test(NAME SECONDS [PROPERTY VALUE...])
 function(conductor_test name seconds)

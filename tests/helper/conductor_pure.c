@@ -352,6 +352,68 @@ static void a_flag_that_never_came(void **state)
 	assert_int_equal(j.verdict, P2PSAFE_VERDICT_UNTESTED);
 }
 
+/* What the reader waited for is there, and its writer took more than half of the reader's time, or never came to its end: once
+ * more may tell. A writer that was there in time, or words that are not there, are damage. */
+static void a_writer_that_was_late(void **state)
+{
+	static const struct {
+		uint64_t writer, writer_ns;
+		uint64_t bad;
+		int owner_good;
+		int late;
+		int32_t verdict;
+	} rows[] = {
+		{P2S_ROLE_DONE, 101, 0, 1, 1, P2PSAFE_VERDICT_UNTESTED},    {P2S_ROLE_DONE, 100, 0, 1, 0, P2PSAFE_VERDICT_CORRUPT},
+		{P2S_ROLE_DONE, 101, 0, 0, 0, P2PSAFE_VERDICT_CORRUPT},     {P2S_ROLE_DONE, 101, 0, -1, 0, P2PSAFE_VERDICT_CORRUPT},
+		{P2S_ROLE_DONE, 101, 1, 1, 0, P2PSAFE_VERDICT_CORRUPT},     {P2S_ROLE_TIMEOUT, 200, 0, 1, 1, P2PSAFE_VERDICT_UNTESTED},
+		{P2S_ROLE_TIMEOUT, 200, 0, 0, 0, P2PSAFE_VERDICT_CORRUPT},  {P2S_ROLE_ABORTED, 200, 0, 1, 0, P2PSAFE_VERDICT_CORRUPT},
+	};
+	struct p2s_expect e = message();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		for (int pull = 0; pull < 4; pull++) {
+			struct p2s_role_result w = role(rows[i].writer, 4);
+			struct p2s_role_result r = role(P2S_ROLE_TIMEOUT, 3);
+			struct p2s_mp_shape s = shape;
+			struct p2s_judgement j;
+
+			s.pull = pull & 1;
+			s.own_flags = pull >> 1;
+			s.owner_good = rows[i].owner_good;
+			w.elapsed_ns = rows[i].writer_ns;
+			r.elapsed_ns = 200;
+			r.bad_words = r.samples = rows[i].bad;
+			p2s_judge_mp(&e, &s, &w, &r, &j);
+			if (p2s_judge_mp_late(&s, &w, &r) != rows[i].late || j.verdict != rows[i].verdict)
+				fail_msg("row %zu, form %d: verdict %d", i, pull, j.verdict);
+			assert_false(p2s_judge_mp_late(&s, NULL, &r));
+			r.status = P2S_ROLE_DONE;
+			assert_false(p2s_judge_mp_late(&s, &w, &r));
+		}
+	}
+}
+
+/* The last message of 1000 leaves at 2 ms: 20 us for the start and four messages' time are left to the reader. */
+static void a_reader_that_came_behind(void **state)
+{
+	struct p2s_role_result w = role(P2S_ROLE_DONE, 1000);
+	struct p2s_role_result r = role(P2S_ROLE_DONE, 1000);
+
+	(void)state;
+	w.elapsed_ns = 2000000;
+	r.elapsed_ns = 2028000;
+	assert_false(p2s_judge_mp_behind(1000, &w, &r));
+	r.elapsed_ns = 2029000;
+	assert_true(p2s_judge_mp_behind(1000, &w, &r));
+	assert_false(p2s_judge_mp_behind(15, &w, &r));
+	w.status = P2S_ROLE_TIMEOUT;
+	assert_false(p2s_judge_mp_behind(1000, &w, &r));
+	w.status = P2S_ROLE_DONE;
+	r.status = P2S_ROLE_TIMEOUT;
+	assert_false(p2s_judge_mp_behind(1000, &w, &r));
+}
+
 static void roles_that_did_not_run_are_untested(void **state)
 {
 	static const uint64_t list[] = {P2S_ROLE_NOT_RUN, P2S_ROLE_IDLE, P2S_ROLE_NO_GO, P2S_ROLE_ABORTED, 99};
@@ -674,6 +736,8 @@ int main(void)
 		cmocka_unit_test(payload_behind_its_flag_is_reordered),
 		cmocka_unit_test(own_flags),
 		cmocka_unit_test(a_flag_that_never_came),
+		cmocka_unit_test(a_writer_that_was_late),
+		cmocka_unit_test(a_reader_that_came_behind),
 		cmocka_unit_test(roles_that_did_not_run_are_untested),
 		cmocka_unit_test(tearing),
 		cmocka_unit_test(atomics),
