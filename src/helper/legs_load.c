@@ -34,6 +34,7 @@ struct load {
 	int to;   /* index of the only target, -1 all */
 	int from; /* index of the only sender, -1 all */
 	atomic_int host; /* host memory is mapped on all of them, and works */
+	unsigned char mapped[P2S_MAX_GPUS]; /* on this one */
 	atomic_int stop;
 	struct sender sender[P2S_MAX_GPUS];
 	struct p2s_lane lane[P2S_MAX_GPUS * P2S_MAX_GPUS];
@@ -209,11 +210,19 @@ static void map_host(struct load *l)
 		l->host = fd >= 0 && ftruncate(fd, (off_t)HOST_BYTES) == 0;
 		if (l->host) {
 			p2s_chan_post(l->run, chan, &req, fd);
-			l->host = p2s_chan_wait(l->run, chan, &answer, NULL) == P2S_RC_OK;
+			l->host = l->mapped[i] = p2s_chan_wait(l->run, chan, &answer, NULL) == P2S_RC_OK;
 		}
 		if (fd >= 0)
 			close(fd);
 	}
+}
+
+/* The next cycle maps it anew. */
+static void release_host(struct load *l)
+{
+	for (uint32_t i = 0; i < l->n; i++)
+		if (l->mapped[i])
+			p2s_chan_release(l->run, &l->run->gpu[l->gpu[i]].chan[P2S_CHAN_PEER], P2S_BUF(l->gpu[i], P2S_B_HOST));
 }
 
 /* One pattern of traffic: all to all, all to one, one to all. */
@@ -255,6 +264,7 @@ void p2s_load_run(struct p2s_run *run)
 		if (p2s_run_may_start(run))
 			pattern(&l, (int)i, -1);
 	}
+	release_host(&l);
 	for (uint32_t i = 0; i < l.n * l.n; i++) {
 		static const struct p2s_judgement none = {.verdict = P2PSAFE_VERDICT_UNTESTED, .note = "no copy was made under load"};
 
@@ -262,6 +272,8 @@ void p2s_load_run(struct p2s_run *run)
 			continue;
 		if (l.trial[i].out.rounds == 0)
 			p2s_trial_judged(&l.trial[i], &none);
+		else if (!atomic_load(&l.host) && !l.trial[i].over)
+			snprintf(l.trial[i].out.note, sizeof l.trial[i].out.note, "without traffic to host memory");
 		p2s_trial_end(&l.trial[i]);
 	}
 }

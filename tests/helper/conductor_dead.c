@@ -108,6 +108,12 @@ void p2s_tear_form(struct p2s_both *x, int pull, uint32_t iters)
 	(void)x, (void)pull, (void)iters;
 }
 
+void p2s_chan_release(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf)
+{
+	(void)run;
+	assert_int_equal(buf, P2S_BUF(chan->gpu, P2S_B_HOST)); /* all that the load made for itself */
+}
+
 void p2s_chan_arm(struct p2s_chan *chan)
 {
 	(void)chan;

@@ -89,6 +89,8 @@ static void all_that_can_be_spared_is_swept_and_everything_runs_twice(void **sta
 		assert_int_equal(told(a, 1 - a, P2PSAFE_LEG_SM_STORE, P2PSAFE_MAPPING_IPC), 2);
 		assert_int_equal(told(a, 1 - a, P2PSAFE_LEG_MP_PULL, P2PSAFE_MAPPING_PEER), 2);
 		assert_true(told(a, 1 - a, P2PSAFE_LEG_LOAD, P2PSAFE_MAPPING_PEER) >= 2);
+		/* each time beside traffic to host memory */
+		assert_string_equal(leg_is(a, 1 - a, P2PSAFE_LEG_LOAD, P2PSAFE_MAPPING_PEER, P2PSAFE_VERDICT_OK)->note, "");
 		assert_int_equal(leg_is(a, 1 - a, P2PSAFE_LEG_MP_PUSH, CUMEM, P2PSAFE_VERDICT_OK)->error_bound_ppb,
 		                 (UINT64_C(3000000000) + play_leg(&p, a, 1 - a, P2PSAFE_LEG_MP_PUSH, CUMEM)->rounds - 1) /
 		                     play_leg(&p, a, 1 - a, P2PSAFE_LEG_MP_PUSH, CUMEM)->rounds);
