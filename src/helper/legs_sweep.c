@@ -12,6 +12,7 @@
 #define BLOCK_SMALL (32 * P2S_MIB) /* where less than SMALL can be held */
 #define SMALL (2048 * P2S_MIB)
 #define BLOCKS_MAX 1000 /* their ids, and one epoch each */
+#define PART_NS (250 * P2S_MS) /* of one move: blocks are large, links may be narrow, and an engine has 2 s */
 #define REST (2048 * P2S_MIB)
 #define REST_PART 10 /* or a tenth of the memory, if that is more */
 #define CONTEXTS (2048 * P2S_MIB) /* what contexts of this test take besides buffers, at most */
@@ -145,6 +146,7 @@ struct walk {
 	struct p2s_lane lane;
 	uint32_t blocks; /* as many as are tried */
 	uint32_t moved;  /* as many as the last pass got through */
+	uint64_t part;   /* of a block, for the next move */
 };
 
 static uint64_t seed_of(const struct p2s_trial *t, uint32_t k)
@@ -170,16 +172,33 @@ static int turn_to(struct walk *w, uint32_t k)
 	return 0;
 }
 
+/* A whole block. Returns 1 if all of it was moved; 0 also when there is no time for more. */
+static int move_block(struct walk *w, enum p2s_engine by, uint64_t seed)
+{
+	const uint64_t len = sweep_of->block;
+
+	for (uint64_t off = 0; off < len;) {
+		uint64_t n = w->part < len - off ? w->part : len - off;
+
+		if ((off > 0 && !p2s_run_may_start(w->lane.run)) || !p2s_step_move(&w->t, by, off, n, seed))
+			return 0;
+		w->part = p2s_trial_bytes(&w->t, n, PART_NS, len);
+		off += n;
+	}
+	return 1;
+}
+
 /* All blocks through the window, by stores or copies of the accessor. */
 static void write_all(struct walk *w, enum p2s_engine by)
 {
 	const uint64_t len = sweep_of->block;
 	uint32_t k;
 
+	w->part = P2S_MIB;
 	for (k = 0; k < w->blocks && turn_to(w, k); k++) {
 		uint64_t seed = seed_of(&w->t, k);
 		int ok = (by == P2S_BY_STORE || p2s_step_fill(&w->t, w->lane.acc, w->lane.loc_acc, 0, len, seed)) &&
-		         p2s_step_move(&w->t, by, 0, len, seed);
+		         move_block(w, by, seed);
 
 		p2s_chan_release(w->lane.run, w->lane.acc, w->lane.win_acc);
 		if (!ok)
@@ -218,10 +237,11 @@ static void read_all(struct walk *w, enum p2s_engine by)
 	const uint64_t len = sweep_of->block;
 	uint32_t k;
 
+	w->part = P2S_MIB;
 	for (k = 0; k < w->moved && turn_to(w, k); k++) {
 		struct p2s_expect e;
 		int ok = p2s_step_fill(&w->t, w->lane.acc, w->lane.loc_acc, 0, len, w->t.poison) &&
-		         p2s_step_move(&w->t, by, 0, len, 0);
+		         move_block(w, by, 0);
 
 		p2s_chan_release(w->lane.run, w->lane.acc, w->lane.win_acc);
 		p2s_trial_expect(&w->t, seed_of(&w->t, k), 0, len, 1, &e);
