@@ -1,4 +1,5 @@
 /* p2psafe-helper: started by libp2psafe, never by people. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,13 +64,27 @@ static int worker(int argc, char **argv)
 	return argc % 2 == 0 && args.count > 0 ? p2s_worker_main(&args) : usage();
 }
 
+/* The caller's soft limits suit the caller; a driver opens dozens of files per GPU, and shared memory counts as a file. The hard
+ * limits stay. */
+static void raise_limits(void)
+{
+	static const int which[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
+	struct rlimit l;
+
+	for (size_t i = 0; i < sizeof which / sizeof which[0]; i++) {
+		if (getrlimit(which[i], &l) != 0 || l.rlim_cur == l.rlim_max)
+			continue;
+		l.rlim_cur = l.rlim_max;
+		(void)setrlimit(which[i], &l);
+	}
+}
+
 int main(int argc, char **argv)
 {
-	struct rlimit files;
-
 	if (argc < 2)
 		return usage();
 	p2s_drop_core();
+	signal(SIGXFSZ, SIG_IGN); /* what would be too long fails instead */
 	if (strcmp(argv[1], "worker") == 0)
 		return worker(argc, argv);
 	if (strcmp(argv[1], "nvml") == 0 && argc == 4 && strcmp(argv[2], "--library") == 0)
@@ -77,11 +92,7 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return usage();
 	if (strcmp(argv[1], "conductor") == 0) {
-		/* The caller's soft limit suits the caller; a driver opens dozens of files per GPU. The hard limit stays. */
-		if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
-			files.rlim_cur = files.rlim_max;
-			(void)setrlimit(RLIMIT_NOFILE, &files);
-		}
+		raise_limits();
 		return p2s_conductor_main();
 	}
 	if (strcmp(argv[1], "host") == 0) {

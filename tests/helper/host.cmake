@@ -31,5 +31,7 @@ set_tests_properties(conductor_facts PROPERTIES TIMEOUT 300 ENVIRONMENT "P2S_TES
 find_package(Python3 3.8 COMPONENTS Interpreter)
 if(Python3_FOUND)
   add_test(NAME host.drop COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/drop.py $<TARGET_FILE:p2psafe-helper>)
-  set_tests_properties(host.drop PROPERTIES TIMEOUT 150 LABELS host)
+  add_test(NAME host.file_size COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/file_size.py
+    $<TARGET_FILE:p2psafe_program> ${PROJECT_SOURCE_DIR}/tests/hosts/ok-2xh200-nvlink)
+  set_tests_properties(host.drop host.file_size PROPERTIES TIMEOUT 150 LABELS host)
 endif()
