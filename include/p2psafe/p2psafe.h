@@ -286,7 +286,8 @@ struct p2psafe_options {
 	const char *result_file;  /* operator's read-only record (decision part); NULL: none */
 	const char *topology_file;  /* where a topology file for NCCL is written, if one is: with placement_file, or islands with
 	                               PROMOTE; NULL: beside the record. A file that is not ours is never replaced */
-	const char *placement_file; /* lines "ADDRESS NODE": the NUMA nodes of GPUs that this machine does not show; NULL: none */
+	const char *placement_file; /* lines "ADDRESS NODE": the NUMA nodes of GPUs that this machine does not show; a pipe is waited for
+	                               until the deadline; NULL: none */
 };
 
 /* Zeroes *options and sets its size member to size. Since 1.0. */

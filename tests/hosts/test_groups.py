@@ -28,12 +28,12 @@ class Program(unittest.TestCase):
         self.cache = self.folder / "cache"
         self.cache.mkdir(mode=0o700)
 
-    def run_program(self, *words, **extra):
+    def run_program(self, *words, deadline="240", stdin=subprocess.DEVNULL, **extra):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("P2PSAFE_", "CUDA_", "NCCL_", "XDG_"))}
         env.update(P2PSAFE_CACHE=str(self.cache), HOME=str(self.folder), **extra)
         # a busy machine may take its time: what is tested here are answers, not deadlines
-        patient = [] if words[0] == "merge" or "cache" in words else ["--deadline", "240"]
-        done = subprocess.run([PROGRAM, *patient, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        patient = [] if words[0] == "merge" or "cache" in words else ["--deadline", deadline]
+        done = subprocess.run([PROGRAM, *patient, *words], stdin=stdin, capture_output=True, text=True, check=False,
                               env=env, timeout=300)
         return done.returncode, done.stdout, done.stderr
 
@@ -253,6 +253,27 @@ class Topology(Program):
             self.assertIn("export NCCL_P2P_DISABLE='1'\n", out)
         place.unlink()
         self.assertEqual(self.run_program(*words)[0], 2)
+        words = words[:words.index("--placement")] + ["--topology", self.file]
+        self.placed_from_a_pipe(words, "".join("%s %d\n" % (bdf, i // 4) for i, bdf in enumerate(gpus)))
+
+    def placed_from_a_pipe(self, words, text):
+        """What writes it may take its time, but not more than the call has."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        code, out, err = self.run_program(*words, "--placement", pipe, deadline="1")
+        self.assertEqual(code, 2)
+        self.assertIn("placement_file", err)
+        self.assertIn("within the deadline", err)
+        self.assertIn("export NCCL_P2P_DISABLE='1'\n", out)
+        for name in (pipe, "/dev/stdin"):
+            late = "sleep 0.2; printf '# true nodes\n'; sleep 0.2; printf '%s' \"$1\""
+            late = "exec >\"$2\"; " + late if name == pipe else late
+            with subprocess.Popen(["sh", "-c", late, "sh", text, str(pipe)], stdout=subprocess.PIPE) as writer:
+                code, _, err = self.run_program(*words, "--placement", name, stdin=writer.stdout)
+                writer.stdout.close()
+            self.assertEqual((code, writer.returncode), (0, 0), err)
+            self.assertEqual(len(self.read(self.file)), text.count("\n"))
+            self.file.unlink()
 
     def test_all_proven_and_faster(self):
         """Nothing is to be taken away: a level as far as the farthest pair, and no file."""

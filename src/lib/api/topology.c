@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "api/answer.h"
+#include "api/placement.h"
 #include "choose/choose.h"
 #include "choose/groups.h"
 #include "emit/emit.h"
@@ -18,7 +19,6 @@
 #include "kept/trust.h"
 #include "rules/rules.h"
 
-#define PLACEMENT_MAX 65536
 #define FILE_NAME "nccl-topology.xml"
 
 struct making {
@@ -28,64 +28,6 @@ struct making {
 	struct p2s_topology t;
 	char path[1024];
 };
-
-static int32_t refuse(struct p2s_session *s, const char *what, const char *why)
-{
-	return p2s_fault_set(&s->fault, P2PSAFE_E_CONFIG, 0, "placement_file: \"%.80s\": %s", what, why);
-}
-
-/* One line "ADDRESS NODE". */
-static int32_t place_one(struct making *k, const char *line)
-{
-	char address[32];
-	struct p2psafe_bdf bdf;
-	int node;
-	int used = 0;
-
-	if (sscanf(line, "%31s %d %n", address, &node, &used) != 2 || line[used] != '\0' || node < 0 || node > 1023 ||
-	    !p2s_bdf_parse(address, &bdf))
-		return refuse(k->s, line, "expected ADDRESS NODE");
-	for (size_t i = 0; i < k->m->gpu_count; i++) {
-		if (p2s_bdf_compare(&k->m->gpus[i].bdf, &bdf) != 0)
-			continue;
-		if (k->m->gpus[i].numa_node >= 0 && k->m->gpus[i].numa_node != node)
-			return refuse(k->s, line, "the kernel names another node");
-		if (k->m->gpus[i].numa_node < 0 && k->node[i] >= 0)
-			return refuse(k->s, line, "named twice");
-		k->node[i] = node;
-		return 0;
-	}
-	return refuse(k->s, line, "no such GPU here");
-}
-
-static int32_t read_placement(struct making *k)
-{
-	char *text = calloc(1, PLACEMENT_MAX);
-	FILE *f = fopen(k->s->request.placement_file, "re");
-	size_t n = f != NULL && text != NULL ? fread(text, 1, PLACEMENT_MAX - 1, f) : 0;
-	int32_t rc = 0;
-	char *rest = NULL;
-	char why[64] = "cannot be read, or is no short text";
-
-	if (f == NULL)
-		snprintf(why, sizeof why, "cannot be opened (errno %d)", errno);
-	if (text == NULL)
-		rc = p2s_answer_oom(k->s);
-	else if (f == NULL || ferror(f) || n == 0 || n == PLACEMENT_MAX - 1 || strlen(text) != n)
-		rc = refuse(k->s, k->s->request.placement_file, why);
-	if (f != NULL)
-		fclose(f);
-	for (char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL; line != NULL && rc == 0; line = strtok_r(NULL, "\n", &rest)) {
-		line += strspn(line, " \t\r");
-		if (line[0] != '\0' && line[0] != '#')
-			rc = place_one(k, line);
-	}
-	free(text);
-	for (size_t i = 0; i < k->m->gpu_count && rc == 0; i++)
-		if (k->m->gpus[i].in_group && k->node[i] < 0)
-			rc = refuse(k->s, k->m->gpus[i].address, "no node is given for this GPU");
-	return rc;
-}
 
 /* Nothing else may stand between the quotes of an attribute. */
 static void attribute(const struct making *k, const char *address, const char *name, char *out, size_t cap)
@@ -414,7 +356,7 @@ int32_t p2s_topology(struct p2s_session *s, p2psafe_report *report)
 	for (size_t i = 0; i < k->m->gpu_count; i++)
 		k->node[i] = k->m->gpus[i].numa_node;
 	if (s->request.placement_file != NULL)
-		rc = read_placement(k);
+		rc = p2s_placement_read(s, k->m, k->node);
 	if (rc == 0 && s->request.flags & P2PSAFE_FLAG_PROMOTE && report->decision.m.own_topology &&
 	    p2s_rules_vetoed(&report->decision.m, P2PSAFE_CONSUMER_NCCL_P2P, report->pass_untested) && p2s_choose_bad_is_far(k->m))
 		islands = find_islands(k->m, island);
