@@ -64,8 +64,8 @@ static int worker(int argc, char **argv)
 	return argc % 2 == 0 && args.count > 0 ? p2s_worker_main(&args) : usage();
 }
 
-/* The caller's soft limits suit the caller; a driver opens dozens of files per GPU, and shared memory counts as a file. The hard
- * limits stay. */
+/* The caller's soft limits suit the caller; a driver opens dozens of files per GPU, and shared memory counts as one of some size.
+ * The hard limits stay. */
 static void raise_limits(void)
 {
 	static const int which[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};

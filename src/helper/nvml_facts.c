@@ -2,8 +2,10 @@
 #include "helper/nvml_facts.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
@@ -19,6 +21,7 @@
 #define VIRTUALIZATION_VGPU 2 /* nvmlGpuVirtualizationMode_t: this is a guest's part of a GPU */
 #define FIELD_RESET 226       /* NVML_FI_DEV_RESET_STATUS; drivers before 570 have it and not the next */
 #define FIELD_RECOVERY 230    /* NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: 0 none */
+#define FABRIC_COMPLETED 3    /* nvmlGpuFabricState_t: the set-up is over, well or not */
 #define PROCESSES 256
 #define SIMULATED_UID 1000 /* of an ordinary user of a simulated host */
 #define SECOND UINT64_C(1000000000)
@@ -34,7 +37,7 @@ struct nvml_process { /* nvmlProcessInfo_t, version 2 and 3 */
 
 struct nvml_fabric { /* nvmlGpuFabricInfo_t */
 	unsigned char cluster[16];
-	int status;
+	int status; /* nvmlReturn_t; means something only when completed (NVML reference, nvmlGpuFabricInfo_t) */
 	unsigned clique;
 	unsigned char state; /* 0 not supported, 1 not started, 2 in progress, 3 completed */
 };
@@ -90,6 +93,12 @@ static void tell(const struct table *t, uint32_t g, int32_t which, int64_t value
 
 enum owner { OWNER_US, OWNER_CALLER, OWNER_NOBODY, OWNER_OTHER };
 
+/* /proc may hide what is not the reader's. Whoever may not even be sent a signal is there, and is another user's. */
+static enum owner owner_of_hidden(const struct table *t, unsigned pid)
+{
+	return !t->root.simulated && kill((pid_t)pid, 0) != 0 && errno == EPERM ? OWNER_OTHER : OWNER_NOBODY;
+}
+
 /* A process that this namespace does not show may be anybody's, and is no proof that it is another user's. NVML may call it 0,
  * which getpgid() would take for us. */
 static enum owner owner_of(const struct table *t, unsigned pid)
@@ -105,7 +114,7 @@ static enum owner owner_of(const struct table *t, unsigned pid)
 		return OWNER_US;
 	snprintf(path, sizeof path, "/proc/%u/status", pid);
 	if (p2s_fsroot_read(&t->root, path, text, sizeof text, NULL, NULL) != P2S_READ_OK)
-		return OWNER_NOBODY;
+		return owner_of_hidden(t, pid);
 	at = strstr(text, "\nUid:");
 	if (at == NULL || sscanf(at + strlen("\nUid:"), "%u %u", &real, &effective) != 2)
 		return OWNER_NOBODY;
@@ -212,8 +221,11 @@ static void ask_links(const struct table *t, uint32_t g)
 		tell(t, g, P2S_GPU_FACT_NVLINKS_TOTAL, total);
 	}
 	memset(&fabric, 0, sizeof fabric);
-	if (t->fabric != NULL && t->fabric(t->ask->device[g], &fabric) == NVML_OK)
-		tell(t, g, P2S_GPU_FACT_FABRIC_STATE, fabric.state);
+	if (t->fabric == NULL || t->fabric(t->ask->device[g], &fabric) != NVML_OK)
+		return;
+	tell(t, g, P2S_GPU_FACT_FABRIC_STATE, fabric.state);
+	if (fabric.state == FABRIC_COMPLETED)
+		tell(t, g, P2S_GPU_FACT_FABRIC_STATUS, fabric.status);
 }
 
 static unsigned caller(const char *host_dir)

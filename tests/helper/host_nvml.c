@@ -8,9 +8,12 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +28,8 @@ struct process { /* nvmlProcessInfo_t */
 	unsigned gpu_instance;
 	unsigned compute_instance;
 };
+
+#define OTHER_USER 12345
 
 static unsigned pids[8];
 static unsigned pid_count;
@@ -139,6 +144,45 @@ static void all_are_looked_at(void **state)
 	assert_int_equal(ask(P2S_GPU_FACT_BUSY_PROCESS), P2S_YES);
 }
 
+/* No process can be seen, and we are nobody who may send a signal to target: as where /proc hides what is not the reader's. */
+static int hide_all(pid_t target)
+{
+	int root = geteuid() == 0;
+
+	return setpgid(0, 0) == 0 && unshare(root ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+	       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("tmpfs", "/proc", "tmpfs", MS_RDONLY, "mode=755") == 0 &&
+	       (!root || (setgid(OTHER_USER) == 0 && setuid(OTHER_USER) == 0)) && kill(target, 0) != 0 && errno == EPERM;
+}
+
+/* Their pids are known and their status is not: they cannot be the caller's. */
+static void hidden_processes_are_other_users(void **state)
+{
+	enum { FINE, NOT_OTHER, NOT_NOBODY, NOT_HERE };
+	pid_t target = geteuid() == 0 ? getpid() : 1;
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (!hide_all(target))
+			_exit(NOT_HERE);
+		pid_count = 1;
+		pids[0] = (unsigned)target;
+		if (ask(P2S_GPU_FACT_OTHER_PROCESS) != P2S_YES)
+			_exit(NOT_OTHER);
+		pids[0] = INT_MAX; /* of another namespace, perhaps */
+		_exit(ask(P2S_GPU_FACT_OTHER_PROCESS) == P2S_NO && ask(P2S_GPU_FACT_BUSY_PROCESS) == P2S_YES ? FINE : NOT_NOBODY);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == NOT_HERE)
+		print_message("no namespace of our own here\n");
+	else
+		assert_int_equal(WEXITSTATUS(status), FINE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -147,6 +191,7 @@ int main(void)
 		cmocka_unit_test(a_pid_that_cannot_be_resolved_is_busy),
 		cmocka_unit_test(the_callers_other_programs_are_busy),
 		cmocka_unit_test(all_are_looked_at),
+		cmocka_unit_test(hidden_processes_are_other_users),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
