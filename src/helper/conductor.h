@@ -78,7 +78,7 @@ struct p2s_chan {
 	char why[96];
 };
 
-#define P2S_RUN_FACTS (P2S_GPU_FACT_VGPU + 1)
+#define P2S_RUN_FACTS (P2S_GPU_FACT_FABRIC_STATUS + 1)
 
 struct p2s_device { /* a GPU of the run */
 	char address[P2S_BDF_TEXT];

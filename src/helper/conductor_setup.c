@@ -18,6 +18,7 @@
 #define TOTAL_MAX (1024 * P2S_MIB)
 #define CONTROL_BYTES (64 * P2S_KIB) /* of the check that must fail */
 #define COMPUTE_MODE_DEFAULT 0
+#define SYSTEM_NOT_READY 802 /* CUDA_ERROR_SYSTEM_NOT_READY: a daemon that the driver needs is not there */
 #define FIRST_LAUNCH_NS (3 * P2S_SEC) /* empty kernels; contexts themselves may take much longer */
 
 struct each {
@@ -135,6 +136,7 @@ struct init_seen {
 	int32_t cuda_version;
 	int ok;     /* some channel is ready: the driver works */
 	int driver; /* why nothing works, P2S_DRIVER_* */
+	int not_ready; /* the driver waits for a daemon of its own */
 	char text[160];
 };
 
@@ -155,6 +157,17 @@ static void gpu_failed(struct p2s_run *run, uint32_t g, const char *error)
 	snprintf(address, sizeof address, "%s", run->gpu[g].address);
 	if (p2s_run_drop_gpu(run, g, P2PSAFE_GPU_STATE_FAILED, error))
 		p2s_link_fact(run, "GPU_INIT_FAILED", P2PSAFE_SEVERITY_ERROR, (int32_t)g, -1, address, error);
+}
+
+/* Of the daemons that the driver needs it is the fabric manager, but in confidential mode. */
+static void tell_not_ready(struct p2s_run *run, const char *error)
+{
+	struct p2s_lib_fact fact = {.code = "FABRIC_MANAGER_DOWN", .severity = P2PSAFE_SEVERITY_ERROR,
+	                            .confidence = P2PSAFE_CONFIDENCE_MEDIUM, .src = -1, .dst = -1, .source = "libcuda.so.1"};
+
+	snprintf(fact.text, sizeof fact.text, "%.100s: the system is not ready; where NVSwitches join the GPUs, the fabric manager "
+	         "does not run or has not finished", error);
+	p2s_link_send(run, p2s_id_lib_fact, &fact, -1);
 }
 
 static void take_init(struct p2s_run *run, uint32_t g, int kind, struct init_seen *seen)
@@ -179,6 +192,9 @@ static void take_init(struct p2s_run *run, uint32_t g, int kind, struct init_see
 		return;
 	}
 	snprintf(error, cap, rc == P2S_RC_ERROR ? "%s: error %d" : "%s is not there", answer.where, (int)answer.cuda_error);
+	if (rc == P2S_RC_ERROR && answer.cuda_error == SYSTEM_NOT_READY && !seen->not_ready)
+		tell_not_ready(run, error);
+	seen->not_ready |= rc == P2S_RC_ERROR && answer.cuda_error == SYSTEM_NOT_READY;
 	status = driver_status(&answer);
 	if (status == P2S_DRIVER_OK || seen->driver != P2S_DRIVER_OK)
 		return;

@@ -66,6 +66,7 @@ static const struct sim_key gpu_keys[] = {
 	GPU_BOOL(display_active),
 	GPU_INT(recovery_action, 0, 4, 0),
 	GPU_INT(fabric_state, 0, 3, 0),
+	GPU_INT(fabric_status, 0, 999, 0),
 	{ "processes", SIM_KEY_ELSE, 0, 0, 0, 0 },
 };
 

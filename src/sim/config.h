@@ -94,6 +94,7 @@ struct sim_gpu {
 	int64_t display_active;
 	int64_t recovery_action; /* what NVML wants done: 0 nothing */
 	int64_t fabric_state;    /* nvmlGpuFabricState_t */
+	int64_t fabric_status;   /* nvmlReturn_t */
 	int64_t host_numa_id;    /* what the driver says of the node beside it; -1: the machine hides it */
 	int64_t port_bytes_per_s; /* in each direction, whoever is at the other end */
 	int process_count;

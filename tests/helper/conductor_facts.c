@@ -72,7 +72,11 @@ static void a_reason_keeps_one_gpu_out(void **state)
 static void busy_is_told(void **state)
 {
 	(void)state;
-	run(", \"processes\": [{\"pid\": 77}]", "", "Name:\tx\nUid:\t0\t0\t0\t0\n");
+	run(", \"fabric_state\": 3, \"fabric_status\": 999, \"processes\": [{\"pid\": 77}]", "", "Name:\tx\nUid:\t0\t0\t0\t0\n");
+	assert_int_equal(p.gpu_facts[0][P2S_GPU_FACT_FABRIC_STATE], 3); /* over, and not well */
+	assert_int_equal(p.gpu_facts[0][P2S_GPU_FACT_FABRIC_STATUS], 999);
+	assert_int_equal(p.gpu_facts[1][P2S_GPU_FACT_FABRIC_STATE], 0);
+	assert_true(p.gpu_facts[1][P2S_GPU_FACT_FABRIC_STATUS] == UINT64_MAX); /* it means nothing there */
 	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_READY);
 	assert_true(has_fact("GPU_BUSY", 0));
 	play_free(&p);
@@ -99,6 +103,22 @@ static void an_exclusive_gpu_that_is_taken(void **state)
 	assert_true(has_fact("GPU_INIT_FAILED", 0) && has_fact("PROBE_RISK_HIGH", 0));
 	assert_false(has_fact("PROBE_RISK_HIGH", 1));
 	host_remove(&h);
+	play_free(&p);
+}
+
+/* The driver itself started, and one GPU waits for the fabric: told once, whichever worker meets it. */
+static void a_gpu_that_waits_for_the_fabric(void **state)
+{
+	size_t told = 0;
+
+	(void)state;
+	run(", \"init_error\": 802", "", "");
+	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_FAILED);
+	assert_int_equal(p.gpus[1].state, P2PSAFE_GPU_STATE_READY);
+	assert_true(has_fact("GPU_INIT_FAILED", 0));
+	for (size_t i = 0; i < p.fact_count; i++)
+		told += strcmp(p.facts[i].code, "FABRIC_MANAGER_DOWN") == 0 && strstr(p.facts[i].text, "error 802") != NULL;
+	assert_int_equal(told, 1);
 	play_free(&p);
 }
 
@@ -149,6 +169,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_reason_keeps_one_gpu_out), cmocka_unit_test(busy_is_told),
 	                                   cmocka_unit_test(confidential_mode_is_everybodys), cmocka_unit_test(a_full_gpu_is_left_alone),
 	                                   cmocka_unit_test(an_exclusive_gpu_that_is_taken),
+	                                   cmocka_unit_test(a_gpu_that_waits_for_the_fabric),
 	                                   cmocka_unit_test(nvml_that_hangs_is_told)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

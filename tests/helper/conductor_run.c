@@ -382,6 +382,7 @@ static void driver_problems_are_named(void **state)
 		int32_t status;
 	} list[] = {
 		{"\"init_error\": 100,", P2S_DRIVER_NO_DEVICE},
+		{"\"init_error\": 802,", P2S_DRIVER_FAILED}, /* it waits for the fabric manager */
 		{"\"init_error\": 803,", P2S_DRIVER_FAILED},
 		{"\"missing_symbols\": [\"cuMemAlloc_v2\"],", P2S_DRIVER_TOO_OLD},
 	};
@@ -395,6 +396,7 @@ static void driver_problems_are_named(void **state)
 		assert_orderly(P2S_DONE_NO_DRIVER);
 		assert_int_equal(p.drivers, 1);
 		assert_int_equal(p.driver.status, list[i].status);
+		assert_int_equal(play_has_fact(&p, "FABRIC_MANAGER_DOWN"), strstr(list[i].more, "802") != NULL);
 		assert_int_equal(p.leg_count, 0);
 		play_free(&p);
 		host_remove(&h);

@@ -140,7 +140,9 @@ NO(ipc_container) { handle_refused(m, 1); snprintf(m->container, sizeof m->conta
 YES(shm) { CORRUPT(m); host(m)->shm_bytes = UINT64_C(64) << 20; }
 NO(shm) { OK(m); host(m)->shm_bytes = UINT64_C(64) << 20; }
 YES(fabric) { m->gpus[0].facts.fabric_state = 2; }
-NO(fabric) { m->gpus[0].facts.fabric_state = 3; }
+NO(fabric) { m->gpus[0].facts.fabric_state = 3; } /* how it ended was not told */
+YES(fabric_failed) { m->gpus[0].facts.fabric_state = 3; m->gpus[0].facts.fabric_status = 999; }
+NO(fabric_failed) { m->gpus[0].facts.fabric_state = 3; m->gpus[0].facts.fabric_status = 0; }
 YES(partial) { m->gpus[0].facts.nvlinks_active = 17; m->gpus[0].facts.nvlinks_total = 18; }
 NO(partial) { m->gpus[0].facts.nvlinks_active = 0; m->gpus[0].facts.nvlinks_total = 4; } /* no bridge plugged in */
 YES(nvlink_errors) { m->gpus[0].facts.nvlink_errors[0] = 2; m->gpus[0].facts.nvlink_errors[1] = 5; }
@@ -266,6 +268,7 @@ static const struct {
 	CASE(ipc_container, "CONTAINER_IPC_ISOLATED", 0, 1, WARNING, LOW),
 	CASE(shm, "CONTAINER_SHM_SMALL", HOST, HOST, WARNING, HIGH),
 	CASE(fabric, "NVLINK_FABRIC_NOT_READY", 0, HOST, ERROR, HIGH),
+	CASE(fabric_failed, "NVLINK_FABRIC_NOT_READY", 0, HOST, ERROR, HIGH),
 	CASE(partial, "NVLINK_PARTIAL", 0, HOST, WARNING, HIGH),
 	CASE(nvlink_errors, "NVLINK_ERRORS", 0, HOST, ERROR, HIGH),
 	CASE(pcie_errors, "PCIE_ERRORS", 0, HOST, ERROR, HIGH),

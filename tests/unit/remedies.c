@@ -306,7 +306,8 @@ static void every_other_remedy(void **state)
 	} simple[] = {{"GPU_WEDGED", "G1", 0}, {"GPU_LOST", "G1", 0}, {"GRAVE_XID", "G1", 0}, {"BAR1_NO_SPACE", "B1", 0},
 	              {"BAR1_DISPLAY_RESERVED", "B2", 0}, {"VM_PASSTHROUGH", "V1", 0},   {"VM_TOPOLOGY_HIDDEN", "V4", -1},
 	              {"CONTAINER_SHM_SMALL", "C1", -1},  {"PEER_INVISIBLE", "C2", -1},  {"CONTAINER_IPC_ISOLATED", "C3", 0},
-	              {"MIG", "M1", 0},                   {"NVLINK_FABRIC_NOT_READY", "N1", 0}, {"DRIVER_KNOWN_BAD", "D2", -1},
+	              {"MIG", "M1", 0},                   {"NVLINK_FABRIC_NOT_READY", "N1", 0}, {"FABRIC_MANAGER_DOWN", "N1", -1},
+	              {"DRIVER_KNOWN_BAD", "D2", -1},
 	              {"CMDLINE_ACS_LIST_COMMA", "A1", -1}, {"GEFORCE_FALSE_CAPABILITY", "D2", 0}};
 
 	(void)state;

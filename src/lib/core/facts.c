@@ -25,7 +25,7 @@ void p2s_facts_gpu_init(struct p2s_gpu_facts *g)
 	g->has_iommu_link = g->boot_vga = g->is_vf = g->asleep = g->rebar = g->clique = P2S_UNREAD;
 	g->bar1_assigned = g->bar1_index = P2S_UNREAD;
 	g->display_active = g->mig = g->confidential = g->vgpu = g->mps = g->persistence = g->compute_mode = P2S_UNREAD;
-	g->pending_reset = g->other_process = g->busy_process = g->fabric_state = P2S_UNREAD;
+	g->pending_reset = g->other_process = g->busy_process = g->fabric_state = g->fabric_status = P2S_UNREAD;
 	g->nvlinks_active = g->nvlinks_total = P2S_UNREAD;
 	g->host_node = -1;
 	for (int i = 0; i < 2; i++) {

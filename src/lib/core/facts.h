@@ -72,6 +72,7 @@ struct p2s_gpu_facts {
 	int32_t other_process; /* a compute process that is neither ours nor unresolvable */
 	int32_t busy_process;  /* one we cannot resolve, or our own */
 	int32_t fabric_state;  /* nvmlGpuFabricState_t; -1 unread */
+	int32_t fabric_status; /* nvmlReturn_t of a set-up that is over, 0 no error; -1 unread */
 	int32_t nvlinks_active;
 	int32_t nvlinks_total;
 	/* counters: before and after the test; ~0 unread */

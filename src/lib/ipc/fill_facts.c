@@ -71,6 +71,8 @@ static int32_t *number_of(struct p2s_gpu_facts *f, int32_t which)
 		return &f->busy_process;
 	case P2S_GPU_FACT_FABRIC_STATE:
 		return &f->fabric_state;
+	case P2S_GPU_FACT_FABRIC_STATUS:
+		return &f->fabric_status;
 	case P2S_GPU_FACT_NVLINKS_ACTIVE:
 		return &f->nvlinks_active;
 	case P2S_GPU_FACT_NVLINKS_TOTAL:

@@ -4,7 +4,7 @@
 
 #include "ipc/codec.h"
 
-#define P2S_PROTOCOL 5
+#define P2S_PROTOCOL 6
 #define P2S_VERSION_TEXT "1.0.0"
 
 enum {
@@ -87,6 +87,7 @@ enum {
 	P2S_GPU_FACT_NVLINKS_ACTIVE = 15,
 	P2S_GPU_FACT_NVLINKS_TOTAL = 16,
 	P2S_GPU_FACT_VGPU = 17,
+	P2S_GPU_FACT_FABRIC_STATUS = 18, /* only with state 3, which alone gives it a meaning */
 	P2S_GPU_FACT_AER_CORRECTABLE_BEFORE = 20,
 	P2S_GPU_FACT_AER_CORRECTABLE_AFTER = 21,
 	P2S_GPU_FACT_AER_NONFATAL_BEFORE = 22,

@@ -177,14 +177,17 @@ int32_t p2s_find_confidential_gpu(const struct p2s_about *a, struct p2s_claim *c
 	return a->m->gpus[a->gpu].facts.confidential == P2S_YES;
 }
 
-/* nvmlGpuFabricState_t: 0 none here, 1 not started, 2 in progress, 3 done. */
+/* nvmlGpuFabricState_t: 0 none here, 1 not started, 2 in progress, 3 over, which is good only without an error. */
 int32_t p2s_find_fabric(const struct p2s_about *a, struct p2s_claim *c)
 {
-	int32_t state = a->m->gpus[a->gpu].facts.fabric_state;
+	const struct p2s_gpu_facts *f = &a->m->gpus[a->gpu].facts;
 
-	if (state != 1 && state != 2)
+	if (f->fabric_state == 3 && f->fabric_status > 0)
+		P2S_SAY(c->value[0], "set up with an error (NVML %d)", (int)f->fabric_status);
+	else if (f->fabric_state == 1 || f->fabric_state == 2)
+		P2S_SAY(c->value[0], "%s", f->fabric_state == 1 ? "not started" : "still being set up");
+	else
 		return 0;
-	P2S_SAY(c->value[0], "%s", state == 1 ? "not started" : "still being set up");
 	return 1;
 }
 

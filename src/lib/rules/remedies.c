@@ -159,7 +159,7 @@ static struct situation look(const struct p2s_model *m)
 		.wedged = found(m, "GPU_WEDGED"),
 		.lost = found(m, "GPU_LOST"),
 		.mig = found(m, "MIG"),
-		.fabric = found(m, "NVLINK_FABRIC_NOT_READY"),
+		.fabric = found(m, "NVLINK_FABRIC_NOT_READY") || found(m, "FABRIC_MANAGER_DOWN"),
 		.known_bad = found(m, "DRIVER_KNOWN_BAD"),
 		.geforce_false = found(m, "GEFORCE_FALSE_CAPABILITY"),
 		.many_cpus = h->cpu_count > 255,

@@ -462,6 +462,7 @@ P2S_EXPORT int nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, struct nvml_fabri
 	if (!rc) {
 		memset(fabric, 0, sizeof(*fabric));
 		fabric->state = (unsigned char)config.gpus[gpu].fabric_state;
+		fabric->status = (int)config.gpus[gpu].fabric_status;
 	}
 	return rc;
 }
