@@ -1,8 +1,8 @@
 """The examples: run on simulated hosts, as far as a machine without their surroundings can.
 
 usage: test_examples.py [UNITTEST ARGS]
-P2PSAFE_PROGRAM, P2PSAFE_LIBRARY: what is tested; P2PSAFE_UNIT: the boot unit as it is installed; P2PSAFE_C, P2PSAFE_CPP: the C and the
-C++ example, the latter if built.
+P2PSAFE_PROGRAM, P2PSAFE_LIBRARY: what is tested; P2PSAFE_UNIT: the boot unit as it is installed; P2PSAFE_C, P2PSAFE_CPP, P2PSAFE_README: the
+C and the C++ example, the latter if built, and the program that README.md shows.
 """
 
 import json
@@ -49,6 +49,18 @@ class Example(unittest.TestCase):
         )
         wrapper.chmod(0o755)
         return cache
+
+    def kept_place(self):
+        """An empty folder for a record; nobody else may write it."""
+        return Path(tempfile.mkdtemp(prefix="kept-", dir=str(self.folder)))
+
+    @staticmethod
+    def kept(cache):
+        """Records in that folder, which is empty again then."""
+        names = sorted(path.name for path in cache.glob("*.json"))
+        for path in cache.iterdir():
+            path.unlink()
+        return names
 
     def without_program(self):
         (self.bin / "p2psafe").unlink()
@@ -99,14 +111,22 @@ class C(Example):
     def test_without_a_report_nothing_of_the_full_veto_is_missing(self):
         self.check(self.folder / "nowhere", {"NCCL_P2P_DISABLE", "NCCL_MNNVL_ENABLE", "VLLM_SKIP_P2P_CHECK", "GGML_CUDA_P2P"}, wanted=2)
 
+    def test_the_program_of_the_readme(self):
+        """It finds the place that the environment names, so that its second start finds an answer. Nobody but root has another."""
+        cache = self.kept_place()
+        self.assertEqual(self.run_words([os.environ["P2PSAFE_README"], HEALTHY], P2PSAFE_CACHE=cache), "1\n")
+        self.assertTrue(self.kept(cache), "the next start would test again")
+
 
 class Cpp(Example):
     def test_both_hosts(self):
         program = os.environ.get("P2PSAFE_CPP", "")
         if not program:
             self.skipTest("not built: no C++ compiler")
-        self.assertIn("own kernels over peer memory", self.run_words([program, HEALTHY]))
-        out = self.run_words([program, BROKEN])
+        cache = self.kept_place()
+        self.assertIn("own kernels over peer memory", self.run_words([program, HEALTHY], P2PSAFE_CACHE=cache))
+        self.assertTrue(self.kept(cache), "the next start would test again")
+        out = self.run_words([program, BROKEN], P2PSAFE_CACHE=cache)
         self.assertIn("all-reduce: NCCL", out)
         self.assertEqual(assignments(out)["NCCL_P2P_DISABLE"], "1")
         # no report: everything is vetoed
