@@ -69,8 +69,8 @@ static void rows_of_all(struct p2s_veto *v)
 }
 
 /* Why nothing was tested, before anything else that is wrong with the machine. */
-static const char *const untested[] = {"LOCK_HELD",        "NO_MARKER",      "HELPER_MISSING",  "NO_GPU",    "NO_DRIVER",
-                                       "NO_DEVICE_ACCESS", "PEER_INVISIBLE", "PROBE_RISK_HIGH", "RUN_FAILED"};
+static const char *const untested[] = {"LOCK_HELD",        "NO_MARKER",      "HELPER_MISSING",      "WSL2",            "NO_GPU",    "NO_DRIVER",
+                                       "NO_DEVICE_ACCESS", "PEER_INVISIBLE", "FABRIC_MANAGER_DOWN", "PROBE_RISK_HIGH", "RUN_FAILED"};
 
 /* Place of a finding in that list, behind it for other errors, -1 for what is none. */
 static int32_t rank_of(const struct p2psafe_finding *f)

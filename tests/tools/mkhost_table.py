@@ -42,6 +42,9 @@ HOSTS = {
     ),
     "no-gpu": dict(description="A machine without any NVIDIA GPU.", driver_api=0, driver_version="", kmsg=["booted"],
                    bridge=(0x8086, 0x1237)),
+    "x-wsl2": dict(description="The Linux of Windows: no PCI tree, whatever GPUs the machine has.", driver_api=0, driver_version="",
+                   source="NVIDIA/nccl#442", kernel="5.15.167.4-microsoft-standard-WSL2", hypervisor=True, dmi=None,
+                   bridge=(0x1414, 0x0088), kmsg=["Hypervisor detected: Microsoft Hyper-V"], extra={"/dev/dxg": ""}),
     "no-driver": dict(
         description="Two GPUs, bound to nouveau; the vendor's driver is not installed.", driver_api=0, driver_version="",
         gpus=[dict(g, driver="nouveau") for g in pcie_gpus(["0000:41:00.0", "0000:61:00.0"], ["0000:40:03.1", "0000:60:03.1"])],

@@ -33,10 +33,23 @@ int32_t p2s_answer_look(struct p2s_session *s, struct p2s_model *m, enum p2s_sco
 	return p2s_iommu_judge(&s->root, m) ? 0 : p2s_answer_oom(s);
 }
 
-static int32_t nothing(struct p2s_session *s, struct p2s_model *m, const char *code, const char *source, const char *text)
+static int32_t say_nothing(struct p2s_session *s, struct p2s_model *m, const char *code, int32_t severity, const char *source,
+                           const char *text)
 {
 	m->nothing_tested = 1;
-	return p2s_model_find(m, code, P2PSAFE_SEVERITY_ERROR, P2PSAFE_CONFIDENCE_HIGH, -1, -1, source, text) ? 0 : p2s_answer_oom(s);
+	return p2s_model_find(m, code, severity, P2PSAFE_CONFIDENCE_HIGH, -1, -1, source, text) ? 0 : p2s_answer_oom(s);
+}
+
+static int32_t nothing(struct p2s_session *s, struct p2s_model *m, const char *code, const char *source, const char *text)
+{
+	return say_nothing(s, m, code, P2PSAFE_SEVERITY_ERROR, source, text);
+}
+
+/* In WSL2 that is as it always is: a finding of its own says why. */
+static int32_t no_gpu(struct p2s_session *s, struct p2s_model *m)
+{
+	return say_nothing(s, m, "NO_GPU", m->facts.host.wsl == P2S_YES ? P2PSAFE_SEVERITY_INFO : P2PSAFE_SEVERITY_ERROR,
+	                   "/sys/bus/pci/devices", "no NVIDIA display function");
 }
 
 static int32_t no_group(struct p2s_session *s, struct p2s_model *m)
@@ -47,7 +60,7 @@ static int32_t no_group(struct p2s_session *s, struct p2s_model *m)
 	for (size_t i = 0; i < m->gpu_count; i++)
 		bound += p2s_inventory_bound(&m->gpus[i]) != 0;
 	if (m->gpu_count == 0)
-		return nothing(s, m, "NO_GPU", "/sys/bus/pci/devices", "no NVIDIA display function");
+		return no_gpu(s, m);
 	if (bound == 0) {
 		snprintf(text, sizeof text, "%zu NVIDIA GPUs, none bound to the nvidia driver", m->gpu_count);
 		return nothing(s, m, "NO_DRIVER", "/sys/bus/pci/devices", text);
