@@ -260,9 +260,11 @@ P2PSAFE_API int32_t p2psafe_format_from_name(const char *name);      /* 0 for NU
 #define P2PSAFE_FLAG_NO_CACHE UINT64_C(2)          /* neither read nor publish a record; lock and marker are still used */
 #define P2PSAFE_FLAG_MEASURE UINT64_C(4)           /* also measure bandwidth and latency of verified legs */
 #define P2PSAFE_FLAG_PROMOTE UINT64_C(8)           /* allow settings that give permission; off by default */
-#define P2PSAFE_FLAG_ENVIRONMENT UINT64_C(16)      /* honour P2PSAFE_CACHE, P2PSAFE_RESULT, P2PSAFE_ON_UNTESTED, XDG_CACHE_HOME, HOME, and for
-                                                      ordinals CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER (read with secure_getenv;
-                                                      nothing is ever read without this flag) */
+#define P2PSAFE_FLAG_ENVIRONMENT UINT64_C(16)      /* honour P2PSAFE_CACHE, P2PSAFE_RESULT, P2PSAFE_ON_UNTESTED, XDG_CACHE_HOME, HOME; for
+                                                      ordinals CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; for what NCCL will be told
+                                                      NCCL_TOPO_FILE and NCCL_CONF_FILE; NVIDIA_VISIBLE_DEVICES as evidence only (read with
+                                                      secure_getenv; nothing is ever read without this flag, and then a caller who is
+                                                      not root and names no cache_dir has neither record, lock nor marker) */
 #define P2PSAFE_FLAG_RECHECK UINT64_C(32)          /* decide: a record must also fit what only the helper can read (ACS words, MIG mode,
                                                       NVLink states, UUID, VBIOS, no grave Xid since the test) */
 #define P2PSAFE_FLAG_PASS_UNTESTED UINT64_C(64)    /* untested pairs are not vetoed; never covers a bad verdict */
@@ -274,8 +276,8 @@ P2PSAFE_API int32_t p2psafe_format_from_name(const char *name);      /* 0 for NU
 struct p2psafe_options {
 	size_t size;
 	uint64_t flags;           /* P2PSAFE_FLAG_*; unknown bits are refused with E_NEWER */
-	uint64_t deadline_ms;     /* 0: 20 s plus 2 s per GPU (thorough: soak plus 600 s) */
-	uint64_t soak_ms;         /* thorough only: how long to repeat under load */
+	uint64_t deadline_ms;     /* 0: 20 s plus 2 s per GPU (thorough: soak plus 600 s); at most a day, else E_INVALID */
+	uint64_t soak_ms;         /* thorough only: how long to repeat under load; at most a day, else E_INVALID */
 	int32_t level;            /* P2PSAFE_LEVEL_*; 0: standard */
 	int32_t reserved_0;       /* must be 0 */
 	const char *gpus;         /* comma-separated addresses, UUIDs or ordinals; NULL: all usable GPUs */
@@ -549,8 +551,8 @@ P2PSAFE_API int32_t p2psafe_report_group(const p2psafe_report *report, const int
  * Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_group_allows(const p2psafe_report *report, const int32_t *gpus, int32_t count, int32_t consumer);
 /* The best safe group of count (two or more) GPUs, written to gpus[count] in ascending order. consumer: P2PSAFE_CONSUMER_* whose
- * needs count, 0 for the verdicts of the pairs. out may be NULL. Errors: E_RANGE (there is no such group), E_INVALID, E_SIZE.
- * Since 1.0. */
+ * needs count, 0 for the verdicts of the pairs. out may be NULL. Errors: E_RANGE (there is no such group), E_INVALID, E_SIZE,
+ * E_NOMEM. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_best_group(const p2psafe_report *report, int32_t consumer, int32_t count, int32_t *gpus,
                                               struct p2psafe_group *out);
 /* Number of islands: the largest safe groups, which may overlap. 0 for NULL. Since 1.0. */
@@ -558,10 +560,11 @@ P2PSAFE_API int32_t p2psafe_report_island_count(const p2psafe_report *report);
 /* Writes the members of island i to gpus[room]; returns how many it has, or E_RANGE, E_INVALID (room too small). Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_island(const p2psafe_report *report, int32_t i, int32_t *gpus, int32_t room);
 /* Divides the group into disjoint safe islands: part[i] becomes the island of GPU i, counted from 0, or -1 for a GPU outside the
- * group. room: at least the number of GPUs. Returns the number of islands, or E_INVALID. Since 1.0. */
+ * group. room: at least the number of GPUs. Returns the number of islands, or E_INVALID, E_NOMEM. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_partition(const p2psafe_report *report, int32_t *part, int32_t room);
 /* Orders the GPUs of the group so that the first n times count of them are n safe groups of count each, in a row; n is as large
- * as can be. Writes all of them to gpus[room]. Returns n, or E_INVALID (count below two, room too small). Since 1.0. */
+ * as can be. Writes all of them to gpus[room]. Returns n, or E_INVALID (count below two, room too small),
+ * E_NOMEM. Since 1.0. */
 P2PSAFE_API int32_t p2psafe_report_order(const p2psafe_report *report, int32_t count, int32_t *gpus, int32_t room);
 
 /* ---- Report: text forms ---------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ const struct cli_option_info cli_options[CLI_OPTIONS] = {
 #undef P2S_OPTION
 };
 
-#define WEEK_SECONDS 604800u
+#define DAY_MS UINT64_C(86400000) /* the library takes no more */
 
 int cli_args_has(const struct cli_args *args, enum cli_option option)
 {
@@ -47,7 +47,7 @@ int cli_seconds_parse(const char *text, uint64_t *milliseconds)
 			return 0;
 		if (unit == 1000) {
 			ms = ms * 10 + (uint64_t)(*p - '0') * 1000;
-			if (ms > WEEK_SECONDS * UINT64_C(1000))
+			if (ms > DAY_MS)
 				return 0;
 		} else {
 			ms += (uint64_t)(*p - '0') * unit;
@@ -55,7 +55,7 @@ int cli_seconds_parse(const char *text, uint64_t *milliseconds)
 		}
 		digits++;
 	}
-	if (digits == 0 || ms == 0)
+	if (digits == 0 || ms == 0 || ms > DAY_MS)
 		return 0;
 	*milliseconds = ms;
 	return 1;
@@ -145,7 +145,7 @@ static int check_values(const struct cli_args *args)
 			good = cli_seconds_parse(value, &ms);
 		if (!good) {
 			cli_say("option %s: expected %s, got '%s'", cli_options[k].name,
-			        k == CLI_OPTION_DEADLINE || k == CLI_OPTION_SOAK ? "seconds above 0 and at most 604800"
+			        k == CLI_OPTION_DEADLINE || k == CLI_OPTION_SOAK ? "seconds above 0 and at most 86400"
 			        : k == CLI_OPTION_BEST || k == CLI_OPTION_ORDER  ? "a number of GPUs, 2 or more"
 			                                                         : cli_options[k].argument,
 			        value);

@@ -58,7 +58,7 @@ static void accepted(const struct cli_args *args, const char *text, size_t size)
 			continue;
 		FUZZ_ASSERT(cli_options[i].commands & (1u << args->command));
 		if (i == CLI_OPTION_DEADLINE || i == CLI_OPTION_SOAK)
-			FUZZ_ASSERT(cli_seconds_parse(args->value[i], &ms) && ms > 0 && ms <= UINT64_C(604800000));
+			FUZZ_ASSERT(cli_seconds_parse(args->value[i], &ms) && ms > 0 && ms <= UINT64_C(86400000));
 		if (i == CLI_OPTION_LEVEL)
 			FUZZ_ASSERT(p2psafe_level_from_name(args->value[i]) != 0);
 	}

@@ -84,8 +84,12 @@ class Usage(Program):
         self.refused(["help", "foo"], "'foo'")
 
     def test_seconds(self):
-        for bad in ("0", "-1", "x", "1x", "", ".", "1.", "1.2.3", "1.2345", "604801", "99999999999999999999", "1e3", "0.000"):
-            self.refused(["test", "--deadline=" + bad], "--deadline")
+        for bad in ("0", "-1", "x", "1x", "", ".", "1.", "1.2.3", "1.2345", "86401", "86400.001", "604800", "99999999999999999999", "1e3",
+                    "0.000"):
+            self.refused(["test", "--deadline=" + bad], "--deadline", "at most 86400" if bad else "SECONDS")
+        # as much as the library takes, not more
+        code, _, err = self.run_program("--host", HEALTHY, "probe", "--deadline", "86400.000")
+        self.assertEqual((code, err), (1, ""))
 
     def test_no_command(self):
         code, out, err = self.run_program()

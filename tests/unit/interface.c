@@ -97,6 +97,14 @@ static void wrong_options(void **state)
 	EXPECT(P2PSAFE_E_INVALID);
 	o.deadline_ms = UINT64_MAX;
 	EXPECT(P2PSAFE_E_INVALID);
+	o.deadline_ms = 86400001;
+	EXPECT(P2PSAFE_E_INVALID);
+	o.soak_ms = 86400001;
+	EXPECT(P2PSAFE_E_INVALID);
+	o.deadline_ms = 86400000; /* a day: as much as the program takes */
+	o.soak_ms = 86400000;
+	o.host_dir = "/nonexistent";
+	EXPECT(P2PSAFE_E_CONFIG);
 	o.gpus = "";
 	EXPECT(P2PSAFE_E_CONFIG);
 	o.host_dir = "/nonexistent";
