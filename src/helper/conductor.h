@@ -134,6 +134,7 @@ struct p2s_side { /* the host and nvml workers */
 	pthread_t thread;
 	int started;
 	int answered; /* said that it has said everything */
+	int32_t status; /* with which P2S_DONE_* */
 	uint64_t start_ns;
 	atomic_uint_fast64_t deadline_ns;
 	struct p2s_run *run;

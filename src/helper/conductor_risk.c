@@ -51,11 +51,23 @@ static void by_nvml(struct p2s_run *run, uint32_t g)
 		              "a compute process runs on it that is ours or cannot be seen from here");
 }
 
-void p2s_risk_static(struct p2s_run *run)
+/* What NVML did not tell is not known, which is not "off": the test runs, and it is said what was not looked at. */
+static void tell_silence(struct p2s_run *run)
 {
-	if (run->side[1].proc != NULL && !run->side[1].answered)
+	const struct p2s_side *nvml = &run->side[1];
+
+	if (nvml->proc == NULL || (nvml->answered && nvml->status != P2S_DONE_COMPLETE))
+		p2s_link_fact(run, "NVML_MISSING", P2PSAFE_SEVERITY_WARNING, -1, -1, "libnvidia-ml.so.1",
+		              "NVML cannot be used here; MIG, vGPU, MPS, confidential mode, pending resets and other processes are not "
+		              "known, nor are NVLinks: every path is that of the PCIe tree");
+	else if (!nvml->answered)
 		p2s_link_fact(run, "NVML_STUCK", P2PSAFE_SEVERITY_WARNING, -1, -1, "libnvidia-ml.so.1",
 		              "NVML did not answer in time; MIG, MPS, pending resets and other processes are not known");
+}
+
+void p2s_risk_static(struct p2s_run *run)
+{
+	tell_silence(run);
 	for (uint32_t i = 0; i < run->tested_count; i++)
 		by_nvml(run, run->tested[i]);
 }

@@ -336,6 +336,8 @@ static void *collect(void *arg)
 		if (io == P2S_IO_TIMEOUT && slice < until)
 			continue;
 		side->answered = io == P2S_IO_OK && id == p2s_id_lib_done;
+		if (side->answered)
+			side->status = any.done.status;
 		if (io != P2S_IO_OK || id == p2s_id_lib_done)
 			break; /* every answer is optional: silence, end and nonsense are the same */
 		if (id == p2s_id_lib_gpu_out)

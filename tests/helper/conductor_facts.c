@@ -79,6 +79,7 @@ static void busy_is_told(void **state)
 	assert_true(p.gpu_facts[1][P2S_GPU_FACT_FABRIC_STATUS] == UINT64_MAX); /* it means nothing there */
 	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_READY);
 	assert_true(has_fact("GPU_BUSY", 0));
+	assert_false(has_fact("NVML_MISSING", -1) || has_fact("NVML_STUCK", -1));
 	play_free(&p);
 	run(", \"processes\": [{\"pid\": 4711}]", "", "");
 	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_READY);
@@ -160,6 +161,7 @@ static void nvml_that_hangs_is_told(void **state)
 	(void)state;
 	run("", "\"hang\": true", "");
 	assert_true(has_fact("NVML_STUCK", -1));
+	assert_false(has_fact("NVML_MISSING", -1));
 	assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_READY);
 	play_free(&p);
 }

@@ -148,6 +148,9 @@ HOSTS = {
                             [{"op": MOVING, "effect": "mirror"}], mutant="check_through_window"),
 }
 
+HOSTS["x-no-nvml"] = dict(
+    HOSTS["ok-2xh200-nvlink"], nvml={"available": False}, source="invented",
+    description="Two H200 over NVLink in a container without the management library; everything works.")
 HOSTS.update(mkhost_founding.HOSTS)
 HOSTS.update(mkhost_reported.HOSTS)
 HOSTS.update(mkhost_speed.HOSTS)
