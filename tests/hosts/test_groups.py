@@ -274,6 +274,14 @@ class Topology(Program):
             self.assertEqual((code, writer.returncode), (0, 0), err)
             self.assertEqual(len(self.read(self.file)), text.count("\n"))
             self.file.unlink()
+        place = self.folder / "placement"
+        place.write_text(text)
+        strange = os.fsdecode(os.fsencode(self.folder) + b"/topology \xff.xml")  # JSON cannot say it
+        words[-1] = strange
+        code, out, err = self.run_program(*words, "--placement", place, "--format", "json")
+        self.assertEqual(code, 0, err)
+        self.assertEqual([s["value"] for s in json.loads(out) if s["name"] == "NCCL_TOPO_FILE"], [str(self.folder / "topology ?.xml")])
+        self.assertTrue(os.path.exists(strange))
 
     def test_all_proven_and_faster(self):
         """Nothing is to be taken away: a level as far as the farthest pair, and no file."""

@@ -466,6 +466,17 @@ class Cache(Program):
         self.assertRegex(out, r"^[1-9]\d* files? removed\n$")
         self.assertIn("nothing is kept", self.run_program("--host", HEALTHY, "cache", "show")[2])
 
+    def test_a_folder_whose_name_is_no_utf8(self):
+        place = os.path.join(os.fsencode(self.cache.parent), b"k\xc3pt \xff")
+        os.mkdir(place, 0o700)
+        self.cache = pathlib.Path(os.fsdecode(place))
+        code, out, err = self.run_program("--host", HEALTHY, "decide", "--level", "quick", "--json")
+        self.assertEqual((code, err), (0, ""))
+        self.assertTrue(os.path.exists(os.path.join(place, b"1.json")))
+        code, out, err = self.run_program("--host", HEALTHY, "cache", "show", "--json")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(os.path.basename(json.loads(out)["place"]), "k?pt ?")
+
     def test_recheck_says_what_it_compared(self):
         words = ["--host", HEALTHY, "decide", "--level", "quick", "--json"]
         kept = []

@@ -125,7 +125,8 @@ static char *describe(struct opened *o, const struct p2s_record *r, const char *
 	p2s_model_free(&m);
 	text = NULL;
 	if (top != NULL && json_object_set_new(top, "valid", json_boolean(valid)) == 0 &&
-	    json_object_set_new(top, "reason", json_string(reason)) == 0 && json_object_set_new(top, "place", json_string(dir)) == 0)
+	    json_object_set_new(top, "reason", p2s_emit_text_json(reason)) == 0 &&
+	    json_object_set_new(top, "place", p2s_emit_text_json(dir)) == 0)
 		text = p2s_emit_dump(top, JSON_INDENT(2));
 	json_decref(top);
 	return text;

@@ -71,8 +71,8 @@ static int32_t check(const p2psafe_report *report, const struct p2psafe_caches *
 
 static json_t *result_json(enum p2s_framework f, const struct p2s_cache_result *r)
 {
-	return json_pack("{ss so ss ss}", "framework", p2s_framework_name(f), "path", p2s_emit_text_or_null(r->path), "state",
-	                 p2s_cache_state_name(r->state), "why", r->why);
+	return json_pack("{ss so ss so}", "framework", p2s_framework_name(f), "path", p2s_emit_text_or_null(r->path), "state",
+	                 p2s_cache_state_name(r->state), "why", p2s_emit_text_json(r->why));
 }
 
 P2PSAFE_API int32_t p2psafe_report_write_caches(const p2psafe_report *report, const struct p2psafe_caches *caches, char **out,

@@ -26,7 +26,9 @@ void p2s_emit_set(json_t *object, const char *key, json_t *value);
 char *p2s_emit_dump(const json_t *tree, size_t flags);
 /* Parts of it that the kept record's decision shares. */
 json_t *p2s_emit_settings_json(const struct p2s_model *m);
+/* A text that may be no UTF-8, which JSON must be: then "?" stands for what is no ASCII. "" is null, or stays "". */
 json_t *p2s_emit_text_or_null(const char *text);
+json_t *p2s_emit_text_json(const char *text);
 /* groups_json.c: adds partition, best_groups and orders. Returns 1, 0 when out of memory. */
 int32_t p2s_emit_groups(json_t *decision, const struct p2s_model *m);
 /* full.c: the report as it is kept beside a record (malloc'd, NULL when out of memory), and back as p2s_emit_parse(). */

@@ -24,6 +24,11 @@ json_t *p2s_emit_text_or_null(const char *text)
 	return json_string(clean);
 }
 
+json_t *p2s_emit_text_json(const char *text)
+{
+	return text[0] != '\0' ? p2s_emit_text_or_null(text) : json_string("");
+}
+
 #define TEXT p2s_emit_text_or_null
 
 static json_t *word(enum p2s_word_group group, int32_t value)
@@ -110,7 +115,7 @@ static json_t *driver_parameters(const char *lines)
 				v++;
 			snprintf(name, sizeof name, "%.*s", (int)(colon - lines), lines);
 			snprintf(value, sizeof value, "%.*s", (int)(lines + n - v > 511 ? 511 : lines + n - v), v);
-			p2s_emit_set(o, name, value[0] != '\0' ? TEXT(value) : json_string(""));
+			p2s_emit_set(o, name, p2s_emit_text_json(value));
 		}
 		lines += n + (lines[n] == '\n');
 	}
@@ -234,8 +239,8 @@ json_t *p2s_emit_settings_json(const struct p2s_model *m)
 		const struct p2s_setting *s = &m->settings[i];
 
 		p2s_emit_append(list,
-							  json_pack("{s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:b}", "consumer", word(P2S_GROUP_CONSUMER, s->consumer),
-										"kind", word(P2S_GROUP_SETTING, s->kind), "name", TEXT(s->name), "value", s->value,
+							  json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:b}", "consumer", word(P2S_GROUP_CONSUMER, s->consumer),
+										"kind", word(P2S_GROUP_SETTING, s->kind), "name", TEXT(s->name), "value", p2s_emit_text_json(s->value),
 										"applied", s->applied != 0, "why", TEXT(s->why), "scope",
 		                                word(P2S_GROUP_SCOPE, s->scope), "gives_permission", s->gives != 0));
 	}
