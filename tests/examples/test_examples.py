@@ -24,6 +24,7 @@ HEALTHY = HOSTS / "ok-2xh200-nvlink"
 BROKEN = HOSTS / "s01-founding-host"
 FAR = HOSTS / "x-far-pairs"
 UNTESTED = HOSTS / "driver-too-old"
+SINGLE = HOSTS / "one-gpu"
 PROGRAM = os.environ.get("P2PSAFE_PROGRAM", "")
 UNIT = os.environ.get("P2PSAFE_UNIT", "")
 
@@ -44,7 +45,7 @@ class Example(unittest.TestCase):
         # the level goes to the commands that take one, and not twice
         wrapper.write_text(
             "#!/bin/sh\nexport P2PSAFE_CACHE=%s\nlevel='--level quick'\ncase \" $* \" in *' --level '*|*' explain '*) level= ;; esac\n"
-            "case \"$1\" in decide|env|run) command=$1; shift; exec %s \"$command\" --host %s $level \"$@\" ;; esac\n"
+            "case \"$1\" in decide|env|run|groups) command=$1; shift; exec %s \"$command\" --host %s $level \"$@\" ;; esac\n"
             "exec %s --host %s \"$@\"\n" % (*(shlex.quote(str(word)) for word in (cache, PROGRAM, host, PROGRAM, host)),)
         )
         wrapper.chmod(0o755)
@@ -280,7 +281,7 @@ class Kubernetes(Example):
         command = spec["initContainers"][0]["command"]
         features = self.folder / "features"
         features.mkdir()
-        for host, wanted in ((HEALTHY, "proven"), (BROKEN, "vetoed"), (UNTESTED, "untested")):
+        for host, wanted in ((HEALTHY, "proven"), (SINGLE, "single"), (BROKEN, "vetoed"), (UNTESTED, "untested")):
             self.machine(host)
             self.run_words(command, FEATURES=features)
             self.assertEqual((features / "p2psafe").read_text(), "p2psafe.state=%s\n" % wanted)
