@@ -55,13 +55,14 @@ static void tell_twins(char *const *texts, char *const *names, int count)
 		json_array_foreach(json_object_get(report, "gpus"), k, gpu)
 		{
 			const char *uuid = json_string_value(json_object_get(gpu, "uuid"));
-			const char *first = uuid != NULL ? json_string_value(json_object_get(seen, uuid)) : NULL;
-			if (first != NULL && strcmp(first, names[i]) != 0) {
-				cli_say("merge: %s and %s speak of the same machine (%s): the worse one counts", first, names[i], uuid);
+			const json_t *first = uuid != NULL ? json_object_get(seen, uuid) : NULL;
+			const char *twin = first != NULL ? names[json_integer_value(first)] : names[i];
+			if (strcmp(twin, names[i]) != 0) {
+				cli_say("merge: %s and %s speak of the same machine (%s): the worse one counts", twin, names[i], uuid);
 				break;
 			}
 			if (uuid != NULL)
-				json_object_set_new(seen, uuid, json_string(names[i]));
+				json_object_set_new(seen, uuid, json_integer(i)); /* a file's name may be no UTF-8 */
 		}
 		json_decref(report);
 	}

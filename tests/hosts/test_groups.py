@@ -33,8 +33,8 @@ class Program(unittest.TestCase):
         env.update(P2PSAFE_CACHE=str(self.cache), HOME=str(self.folder), **extra)
         # a busy machine may take its time: what is tested here are answers, not deadlines
         patient = [] if words[0] == "merge" or "cache" in words else ["--deadline", deadline]
-        done = subprocess.run([PROGRAM, *patient, *words], stdin=stdin, capture_output=True, text=True, check=False,
-                              env=env, timeout=300)
+        done = subprocess.run([PROGRAM, *patient, *words], stdin=stdin, capture_output=True, text=True, errors="surrogateescape",
+                              check=False, env=env, timeout=300)
         return done.returncode, done.stdout, done.stderr
 
 
@@ -346,6 +346,11 @@ class Merge(Program):
         code, out, err = self.run_program("merge", good, str(twin))
         self.assertEqual((code, out), (0, ""))
         self.assertIn("speak of the same machine", err)
+        strange = os.path.join(os.fsencode(self.folder), b"\xff.json")
+        os.rename(good, strange)
+        code, out, err = self.run_program("merge", os.fsdecode(strange), str(twin))
+        self.assertEqual((code, out), (0, ""))
+        self.assertIn("%s and %s speak of the same machine" % (os.fsdecode(strange), twin), err)
 
     def test_usage(self):
         self.assertEqual(self.run_program("merge")[0], 2)
