@@ -74,7 +74,7 @@ class Options:
     result_file: Optional[PathLike] = None
     topology_file: Optional[PathLike] = None
     placement_file: Optional[PathLike] = None
-    environment: bool = True  # honour P2PSAFE_CACHE, P2PSAFE_RESULT, P2PSAFE_ON_UNTESTED, XDG_CACHE_HOME, HOME
+    environment: bool = True  # honour the variables of FLAG_ENVIRONMENT in p2psafe.h: P2PSAFE_CACHE, HOME, CUDA_VISIBLE_DEVICES, ...
     keep_going: bool = False
     no_cache: bool = False
     measure: bool = False
