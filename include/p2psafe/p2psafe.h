@@ -266,7 +266,7 @@ P2PSAFE_API int32_t p2psafe_format_from_name(const char *name);      /* 0 for NU
                                                       secure_getenv; nothing is ever read without this flag, and then a caller who is
                                                       not root and names no cache_dir has neither record, lock nor marker) */
 #define P2PSAFE_FLAG_RECHECK UINT64_C(32)          /* decide: a record must also fit what only the helper can read (ACS words, MIG mode,
-                                                      NVLink states, UUID, VBIOS, no grave Xid since the test) */
+                                                      NVLink states, UUID, VBIOS, display, no grave Xid since the test) */
 #define P2PSAFE_FLAG_PASS_UNTESTED UINT64_C(64)    /* untested pairs are not vetoed; never covers a bad verdict */
 #define P2PSAFE_FLAG_REQUIRE_MARKER UINT64_C(128)  /* no risky test where no marker can be kept (what plugin and apply() do) */
 #define P2PSAFE_FLAG_NO_RETRY UINT64_C(256)        /* decide: an untested record counts however old it is (what the NCCL plugin does); without

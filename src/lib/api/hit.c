@@ -19,7 +19,7 @@
 #include "kept/trust.h"
 #include "rules/rules.h"
 
-#define NOT_RECHECKED "ACS, MIG, NVLink states, UUID, VBIOS and kernel log not rechecked"
+#define NOT_RECHECKED "ACS, MIG, NVLink states, UUID, VBIOS, display and kernel log not rechecked"
 
 /* What the full report is judged with when somebody asks for it. */
 struct lazy {

@@ -47,7 +47,7 @@ static int32_t look(struct p2s_session *s, const struct p2s_model *kept, struct 
 
 static void say(const struct p2s_recheck *r, const char *named, char *reason, size_t cap)
 {
-	snprintf(reason, cap, "%.60s%sACS, MIG, NVLink states, UUID, VBIOS and kernel log rechecked%s%.100s", named,
+	snprintf(reason, cap, "%.60s%sACS, MIG, NVLink states, UUID, VBIOS, display and kernel log rechecked%s%.100s", named,
 	         named[0] != '\0' ? "; " : "", r->unread[0] != '\0' ? ", but not: " : "", r->unread);
 }
 

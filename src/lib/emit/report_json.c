@@ -158,6 +158,7 @@ static json_t *gpu(const struct p2s_gpu *g)
 	p2s_emit_set(o, "error", TEXT(g->error));
 	p2s_emit_set(o, "vbios", TEXT(g->vbios));
 	p2s_emit_set(o, "mig", tristate(g->facts.mig));
+	p2s_emit_set(o, "display_active", tristate(g->facts.display_active));
 	p2s_emit_set(o, "nvlinks", json_pack("{s:o, s:o}", "active", int_or_null(g->facts.nvlinks_active), "total",
 												int_or_null(g->facts.nvlinks_total)));
 	p2s_emit_gpu_numbers(o, &g->facts);

@@ -91,6 +91,7 @@ static int32_t read_gpu(const json_t *o, struct p2s_model *m)
 	TEXT(o, "error", g->error);
 	TEXT(o, "vbios", g->vbios);
 	g->facts.mig = flag(o, "mig", P2S_UNREAD);
+	g->facts.display_active = flag(o, "display_active", P2S_UNREAD);
 	g->facts.nvlinks_active = small(links, "active", 1000, P2S_UNREAD);
 	g->facts.nvlinks_total = small(links, "total", 1000, P2S_UNREAD);
 	g->minor = small(o, "minor", 255, -1);

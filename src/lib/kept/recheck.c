@@ -129,6 +129,20 @@ static int32_t same_card(struct p2s_recheck *r, const struct p2s_model *kept, co
 	return differs(r, "the list of GPUs", "this machine");
 }
 
+/* A desktop that starts takes a part of BAR1, and transfers may go another way from then on: what was allowed is no answer any
+ * more. The card is the same, so what failed stays. */
+static int32_t same_displays(struct p2s_recheck *r, const struct p2s_model *kept, const struct p2s_model *now)
+{
+	int32_t same = 1;
+
+	for (size_t i = 0; i < now->gpu_count; i++)
+		for (size_t k = 0; k < kept->gpu_count && now->gpus[i].in_group; k++)
+			if (strcmp(kept->gpus[k].address, now->gpus[i].address) == 0)
+				same &= same_number(r, "the display", now->gpus[i].address, kept->gpus[k].facts.display_active,
+				                    now->gpus[i].facts.display_active);
+	return same;
+}
+
 int32_t p2s_recheck_compare(const struct p2s_model *kept, const struct p2s_model *now, struct p2s_recheck *out)
 {
 	int32_t same = 1;
@@ -140,5 +154,5 @@ int32_t p2s_recheck_compare(const struct p2s_model *kept, const struct p2s_model
 		out->other[i] = 1;
 		same = 0;
 	}
-	return same && nothing_logged(out, kept, now);
+	return same && same_displays(out, kept, now) && nothing_logged(out, kept, now);
 }
