@@ -117,6 +117,19 @@ class Failures(unittest.TestCase):
         self.passes(*test)
         self.passes("decide", *QUICK)
 
+    def test_a_desktop_that_starts(self):
+        """The card is the same: what was allowed is tested again, and what failed stays."""
+        self.keep_a_failure()
+        self.set_cuda(lambda cuda: cuda["gpus"][1].update(display_active=True))
+        self.passes(*TEST)
+        self.assertIn("1 of 3 passing", self.vetoes("decide", *QUICK)["reason"])
+        shutil.rmtree(self.cache)
+        self.cache.mkdir(mode=0o700)
+        self.passes(*TEST)
+        self.set_cuda(lambda cuda: cuda["gpus"][1].update(display_active=False))
+        kept = self.passes("decide", "--recheck", *QUICK)
+        self.assertEqual((kept["hit"], kept["reason"]), (False, "the display of 0000:21:00.0 changed"))
+
     def test_a_permission_does_get_old(self):
         self.passes(*TEST)
         self.set_log(FELL)

@@ -520,6 +520,8 @@ static void kept_form(void **state)
 	assert_non_null(m.staged[1].sizes);
 	m.staged[1].sizes[0] = (struct p2s_size_row){65536, 0, 0, 5, UINT64_MAX};
 	m.staged[1].size_count = 1;
+	m.gpus[0].facts.display_active = P2S_YES;
+	m.gpus[1].facts.display_active = P2S_NO;
 	snprintf(unit_leg(&m, 1, 0, P2PSAFE_LEG_MP_PULL, P2PSAFE_MAPPING_IPC)->note, 96, "a \"note\"\n[1,2] \xff");
 	unit_leg(&m, 2, 0, P2PSAFE_LEG_SM_LOAD, P2PSAFE_MAPPING_CUMEM)->expected = UINT64_MAX;
 	assert_int_equal(p2s_rules_judge(&m, NULL), 1);
@@ -529,6 +531,9 @@ static void kept_form(void **state)
 	p2s_model_init(&back);
 	assert_int_equal(p2s_emit_parse_full(text, len, &back), 1);
 	assert_int_equal(p2s_rules_judge(&back, NULL), 1);
+	assert_int_equal(back.gpus[0].facts.display_active, P2S_YES);
+	assert_int_equal(back.gpus[1].facts.display_active, P2S_NO);
+	assert_int_equal(back.gpus[2].facts.display_active, P2S_UNREAD);
 	assert_int_equal(back.pairs[0].size_count, 2);
 	assert_int_equal(back.staged[1].size_count, 1);
 	assert_true(back.staged[1].sizes[0].staged_ns == UINT64_MAX);
