@@ -81,6 +81,20 @@ static void table(void **state)
 	}
 }
 
+/* Two that claim one node own one between them. */
+static void a_minor_that_is_told_twice_owns_one_node(void **state)
+{
+	struct p2s_model m;
+	struct p2s_seam seam;
+
+	(void)state;
+	make(&m, &seam, 3, "ynn", "yyn", NULL);
+	m.gpus[1].minor = 0;
+	assert_int_equal(p2s_group_judge(&root, &seam, &m, 0), P2S_GROUP_TESTABLE);
+	assert_int_equal(m.gpus[2].in_group, 1);
+	p2s_model_free(&m);
+}
+
 static void other_drivers_are_never_ours(void **state)
 {
 	struct p2s_model m;
@@ -161,7 +175,8 @@ static void uuids_wait_for_the_driver(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(other_drivers_are_never_ours),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(a_minor_that_is_told_twice_owns_one_node),
+	                                   cmocka_unit_test(other_drivers_are_never_ours),
 	                                   cmocka_unit_test(narrowing), cmocka_unit_test(uuids_wait_for_the_driver)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,13 +76,20 @@ int32_t p2s_group_nodes(const struct p2s_fsroot *root, const struct p2s_seam *se
 static size_t without_owner(const struct p2s_fsroot *root, const struct p2s_seam *seam, const struct p2s_model *m,
                             const struct nodes *n, int32_t cuda_asked)
 {
+	char owned[P2S_MINORS] = {0}; /* of two that claim the same node one is wrong */
 	size_t owners = 0;
 
 	for (size_t i = 0; i < m->gpu_count; i++) {
 		const struct p2s_gpu *g = &m->gpus[i];
 
-		if (p2s_inventory_bound(g))
-			owners += g->minor >= 0 ? p2s_group_may_use(root, seam, g->minor) != 0 : cuda_asked && g->ordinal >= 0;
+		if (!p2s_inventory_bound(g))
+			continue;
+		if (g->minor < 0) {
+			owners += cuda_asked && g->ordinal >= 0;
+		} else if (p2s_group_may_use(root, seam, g->minor) && !owned[g->minor]) {
+			owned[g->minor] = 1;
+			owners++;
+		}
 	}
 	return n->openable > owners ? n->openable - owners : 0;
 }
