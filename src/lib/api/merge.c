@@ -36,8 +36,8 @@ static void take_denials(struct p2s_model *m, const json_t *report)
 	}
 }
 
-/* Did the node itself find that its NCCL sees the paths that we see? */
-static int32_t used_a_level(const json_t *report)
+/* Does the node itself take something away from its NCCL by this variable? */
+static int32_t restricts(const json_t *report, const char *variable)
 {
 	const json_t *setting;
 	size_t i;
@@ -45,7 +45,7 @@ static int32_t used_a_level(const json_t *report)
 	json_array_foreach(json_object_get(decision_of(report), "settings"), i, setting) {
 		const char *name = json_string_value(json_object_get(setting, "name"));
 
-		if (name != NULL && strcmp(name, "NCCL_P2P_LEVEL") == 0 && json_is_false(json_object_get(setting, "gives_permission")))
+		if (name != NULL && strcmp(name, variable) == 0 && json_is_false(json_object_get(setting, "gives_permission")))
 			return 1;
 	}
 	return 0;
@@ -84,7 +84,8 @@ static int32_t judge_node(const json_t *report, struct p2s_model *m)
 	m->nothing_tested = json_is_integer(code) ? json_integer_value(code) == 3 : m->pair_count == 0;
 	if (!p2s_rules_judge(m, NULL) || !p2s_choose(m))
 		return 0;
-	m->own_topology = used_a_level(report);
+	m->own_topology = restricts(report, "NCCL_P2P_LEVEL"); /* it found that its NCCL sees the paths that we see */
+	m->torn_lines = restricts(report, "NCCL_PROTO");
 	take_denials(m, report);
 	p2s_emit_note(m);
 	return 1;
