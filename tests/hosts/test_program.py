@@ -470,7 +470,7 @@ class Cache(Program):
         place = os.path.join(os.fsencode(self.cache.parent), b"k\xc3pt \xff")
         os.mkdir(place, 0o700)
         self.cache = pathlib.Path(os.fsdecode(place))
-        code, out, err = self.run_program("--host", HEALTHY, "decide", "--level", "quick", "--json")
+        code, out, err = self.run_program("--host", HEALTHY, "decide", "--level", "quick", "--json", "--deadline", "100")
         self.assertEqual((code, err), (0, ""))
         self.assertTrue(os.path.exists(os.path.join(place, b"1.json")))
         code, out, err = self.run_program("--host", HEALTHY, "cache", "show", "--json")
