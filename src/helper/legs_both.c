@@ -77,7 +77,7 @@ int p2s_both_once_more(struct p2s_both *x, unsigned late, int *left)
 	--*left;
 	x->dirs = late;
 	for (int i = 0; i < 2; i++) {
-		if (late & 1u << i) {
+		if ((late & 1u << i) && x->trial[i].over) {
 			x->trial[i].over = 0;
 			x->trial[i].out.note[0] = '\0';
 		}

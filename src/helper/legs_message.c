@@ -146,14 +146,17 @@ static void message_once(struct p2s_both *x, const struct form *f, int pull, str
 	}
 }
 
-/* Twice the time that the reader needs, and fewer messages where that takes too long for all of them. */
+/* Twice the time that the reader needs, and fewer messages where that takes too long for all of them. A reader may have been
+ * without its GPU for any time: what would leave too few of them is no pace. */
 static void slow_down(struct turn *turn)
 {
 	turn->pace_ns *= 2;
 	if (turn->pace_ns < 2 * turn->reader_ns)
 		turn->pace_ns = 2 * turn->reader_ns;
+	if (turn->pace_ns > SEND_NS / P2S_JUDGE_FEW)
+		turn->pace_ns = SEND_NS / P2S_JUDGE_FEW;
 	if (turn->rounds > SEND_NS / turn->pace_ns)
-		turn->rounds = SEND_NS / turn->pace_ns > P2S_JUDGE_FEW ? (uint32_t)(SEND_NS / turn->pace_ns) : P2S_JUDGE_FEW;
+		turn->rounds = (uint32_t)(SEND_NS / turn->pace_ns);
 }
 
 static void message_form(struct p2s_both *x, const struct form *f, int pull, uint32_t rounds)
@@ -162,10 +165,10 @@ static void message_form(struct p2s_both *x, const struct form *f, int pull, uin
 	const unsigned dirs = x->dirs;
 	struct p2s_trial before[2];
 	int left = P2S_LATE_TRIES;
+	unsigned passed = 0;
 
 	for (;;) {
-		const unsigned passed = turn.behind;
-
+		passed |= turn.behind;
 		memcpy(before, x->trial, sizeof before);
 		message_once(x, f, pull, &turn);
 		p2s_both_keep(x, before, passed);
@@ -198,7 +201,7 @@ static void message_control(struct p2s_both *x)
 		struct p2s_role_result reader;
 
 		p2s_duo_role(&x->duo.answer[1 - i], 1, &reader);
-		if (reader.status != P2S_ROLE_IDLE)
+		if (reader.status != P2S_ROLE_IDLE && x->trial[i].out.note[0] == '\0')
 			snprintf(x->trial[i].out.note, sizeof x->trial[i].out.note, "control without fences: %llu words late in %u rounds",
 			         (unsigned long long)reader.bad_words, turn.rounds);
 	}

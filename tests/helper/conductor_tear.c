@@ -20,6 +20,7 @@ enum look {
 	LOST,  /* no end mark, of a writer that was there in time */
 	TORN,  /* halves of two words */
 	SLOW,  /* right, but its reader was not done with a message when the next one came */
+	GONE,  /* right, but its reader was without its GPU for long */
 	AWAY   /* the kernels do not get their GPUs together */
 };
 
@@ -36,6 +37,7 @@ static struct {
 	uint64_t rounds[2];
 	uint64_t seed[2];  /* of what it reads */
 	uint64_t pace_ns[MOST_LOOKS]; /* of each look */
+	uint32_t sent[MOST_LOOKS];
 	struct p2s_lib_leg leg[2];
 } w;
 
@@ -92,8 +94,11 @@ void p2s_chan_post(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_req
 	w.asked[chan->gpu] = req->op;
 	w.rounds[chan->gpu] = req->rounds;
 	w.seed[chan->gpu] = req->seed2;
-	if (req->op == P2S_OP_MP || req->op == P2S_OP_LL)
+	if (req->op == P2S_OP_MP || req->op == P2S_OP_LL) {
 		w.pace_ns[w.begun - 1] = req->pace_ns;
+		w.sent[w.begun - 1] = req->rounds;
+		assert_true(req->pace_ns * req->rounds <= P2S_WAIT_NS / 4);
+	}
 }
 
 int p2s_chan_ready(struct p2s_run *run, struct p2s_chan *chan, unsigned mask, uint64_t until_ns)
@@ -128,6 +133,8 @@ static void read_as(enum look look, struct p2s_role_result *reader)
 	}
 	if (look == SLOW)
 		reader->elapsed_ns = reader->rounds_done * 7000;
+	if (look == GONE)
+		reader->elapsed_ns = reader->rounds_done * 12000000;
 	if (look == BLIND)
 		reader->seen_b = 0;
 	if (look == TORN) {
@@ -377,6 +384,10 @@ static void the_writer_waits_for_a_slow_reader(void **state)
 	static const enum look away[MOST_LOOKS] = {SLOW, AWAY};
 	static const enum look torn[MOST_LOOKS] = {SLOW, TORN};
 	static const enum look lost[MOST_LOOKS] = {SLOW, LOST};
+	static const enum look gone[MOST_LOOKS] = {GONE, SEES};
+	static const enum look late_away[MOST_LOOKS] = {SLOW, LATE, AWAY};
+	static const enum look late[MOST_LOOKS] = {SLOW, LATE, LATE, LATE};
+	static const enum look again[MOST_LOOKS] = {SLOW, SLOW, SLOW, SLOW, SLOW};
 	uint64_t counts;
 
 	(void)state;
@@ -396,8 +407,15 @@ static void the_writer_waits_for_a_slow_reader(void **state)
 	assert_true(w.pace_ns[3] > w.pace_ns[2] && w.pace_ns[2] > w.pace_ns[1]);
 	/* What passed stays where the second run could not be had, and falls where it shows damage. */
 	assert_int_equal(all_forms(away), OK);
+	assert_int_equal(all_forms(late_away), OK);
+	assert_int_equal(all_forms(late), OK);
+	assert_int_equal(all_forms(gone), OK);
+	assert_int_equal(w.sent[1], P2S_JUDGE_FEW);
 	assert_int_equal(all_forms(torn), CORRUPT);
 	assert_int_equal(all_forms(lost), CORRUPT);
+	/* What one form came to is told also where the next one needed a second run. */
+	assert_int_equal(all_forms(again), OK);
+	assert_int_equal(strncmp(w.leg[0].note, "messages of 128 words", 21), 0);
 }
 
 static void a_control_that_cannot_be_had_changes_nothing(void **state)
