@@ -74,8 +74,12 @@ static void keep_env(struct environment *e, const char *name)
 static int is_private(const char *path)
 {
 	struct stat st;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int ours = fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 022) == 0 && p2s_owner_is_us(fd, st.st_uid);
 
-	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 022) == 0 && p2s_owner_is_us(st.st_uid);
+	if (fd >= 0)
+		close(fd);
+	return ours;
 }
 
 /* Where the driver keeps compiled kernels: only in a folder that nobody else can write, else nowhere. */

@@ -110,11 +110,15 @@ static void a_full_report_that_was_changed_is_not_believed(void **state)
 	p2s_record_free(&a);
 }
 
-/* Within a user namespace that names nobody, every owner looks like the caller. */
+/* Within a user namespace that names nobody, every owner looks like the caller: what is the caller's own is believed, what is
+ * another's is not. */
 static void an_owner_without_a_name_is_not_us(void **state)
 {
-	enum { REFUSED, BELIEVED, LOCKED, NOT_HERE };
+	enum { RIGHT, REFUSED, BELIEVED, NOT_HERE };
 	struct place *p = *state;
+	char foreign[720];
+	int foreigners; /* a file of another user's can be made: we are root */
+	int dir;
 	struct p2s_lock lock;
 	const char *why;
 	size_t len;
@@ -129,22 +133,30 @@ static void an_owner_without_a_name_is_not_us(void **state)
 	assert_int_equal(p2s_owner_is_one(65534, 65534, NULL), 0);
 	assert_int_equal(p2s_owner_is_one(0, 0, "         0       1000          1\n"), 0);
 	tmp_write(p->path, "f", "text");
+	tmp_write(p->path, "foreign/f", "text");
+	snprintf(foreign, sizeof foreign, "%.700s/foreign", p->path);
+	dir = open(foreign, O_RDONLY | O_DIRECTORY);
+	assert_true(dir >= 0);
+	foreigners = fchownat(dir, "f", 4711, (gid_t)-1, 0) == 0 && fchown(dir, 4711, (gid_t)-1) == 0;
 	pid = fork();
 	if (pid == 0) {
 		struct stat st;
 
-		if (unshare(CLONE_NEWUSER) != 0 || stat(p->path, &st) != 0 || st.st_uid != geteuid())
+		if (unshare(CLONE_NEWUSER) != 0 || fstat(dir, &st) != 0 || st.st_uid != geteuid())
 			_exit(NOT_HERE);
-		if (p2s_trust_dir(p->path, &why) >= 0 || p2s_trust_read(p->dir, "f", 16, 1, &len, &why) != NULL)
+		if (foreigners && (p2s_trust_dir(foreign, &why) >= 0 || p2s_trust_read(dir, "f", 16, 1, &len, &why) != NULL))
 			_exit(BELIEVED);
-		_exit(p2s_lock_take(&lock, p->dir, "boot", p2s_now_ns(), p2s_now_ns()) == P2S_LOCK_FAILED ? REFUSED : LOCKED);
+		if (p2s_trust_dir(p->path, &why) < 0 || p2s_trust_read(p->dir, "f", 16, 1, &len, &why) == NULL)
+			_exit(REFUSED);
+		_exit(p2s_lock_take(&lock, p->dir, "boot", p2s_now_ns(), p2s_now_ns()) == P2S_LOCK_HELD ? RIGHT : REFUSED);
 	}
+	close(dir);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	if (WEXITSTATUS(status) == NOT_HERE)
 		print_message("no user namespace of our own here\n");
 	else
-		assert_int_equal(WEXITSTATUS(status), REFUSED);
+		assert_int_equal(WEXITSTATUS(status), RIGHT);
 }
 
 static void only_what_nobody_else_can_write_is_believed(void **state)

@@ -1,5 +1,5 @@
 /* Whose a file is. Within a user namespace the kernel shows one and the same user for every owner that has no name there, and the
- * caller may be that user itself: such an owner is nobody's, never the caller. */
+ * caller may be, or seem to be, that user itself: then only the kernel can tell. */
 #ifndef P2S_CORE_OWNER_H
 #define P2S_CORE_OWNER_H
 
@@ -10,10 +10,10 @@
  * NULL unreadable. */
 int32_t p2s_owner_is_one(uid_t uid, uid_t overflow, const char *map);
 
-/* 1 if what belongs to uid is the caller's own. */
-int32_t p2s_owner_is_us(uid_t uid);
+/* 1 if what is open as fd (not as O_PATH) and belongs to uid is the caller's own. */
+int32_t p2s_owner_is_us(int fd, uid_t uid);
 
 /* 1 if it is the caller's own or root's. */
-int32_t p2s_owner_is_trusted(uid_t uid);
+int32_t p2s_owner_is_trusted(int fd, uid_t uid);
 
 #endif

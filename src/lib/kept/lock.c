@@ -29,7 +29,7 @@ static int open_lock(int dir)
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-	    p2s_owner_is_trusted(st.st_uid))
+	    p2s_owner_is_trusted(fd, st.st_uid))
 		return fd;
 	close(fd);
 	return -1;

@@ -10,9 +10,9 @@
 
 #include "core/owner.h"
 
-static const char *judge(const struct stat *st)
+static const char *judge(int fd, const struct stat *st)
 {
-	if (!p2s_owner_is_trusted(st->st_uid))
+	if (!p2s_owner_is_trusted(fd, st->st_uid))
 		return "belongs to somebody else";
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return "others may write it";
@@ -29,7 +29,7 @@ int p2s_trust_dir(const char *path, const char **why)
 		*why = errno == ENOENT ? "absent" : errno == EACCES || errno == EPERM ? "not readable" : "a link or no folder";
 		return -1;
 	}
-	*why = fstat(fd, &st) != 0 ? "cannot be examined" : judge(&st);
+	*why = fstat(fd, &st) != 0 ? "cannot be examined" : judge(fd, &st);
 	if (*why == NULL)
 		return fd;
 	close(fd);
@@ -51,7 +51,7 @@ char *p2s_trust_read(int dir, const char *name, size_t max, int32_t check_owner,
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
 		*why = "no regular file";
 	else if (check_owner)
-		*why = judge(&st);
+		*why = judge(fd, &st);
 	if (*why == NULL && (st.st_size < 0 || (uint64_t)st.st_size > max))
 		*why = "too long";
 	/* What grows meanwhile is cut, and then not whole. */
