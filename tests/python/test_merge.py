@@ -65,6 +65,19 @@ class Merge(LibraryTest):
         with self.assertRaises(p2psafe.P2PSafeError):
             p2psafe.merge([])
 
+    def test_a_report_without_its_consumers_vetoes(self):
+        single = json.loads(self.text("one-gpu"))
+        joined = {"schema": 1, "gpus": [], "pairs": [], "decision": {"joined": 1, "transport": "NVLINK", "consumers": {}, "vetoes": [],
+                                                                   "settings": [], "exit_code": 0}}
+        for report in (single, joined):
+            names = list(report["decision"]["consumers"])
+            for left in ([], names[1:]):
+                report["decision"]["consumers"] = {name: single["decision"]["consumers"].get(name) for name in left}
+                with self.subTest(joined=report is joined, left=left):
+                    answer, _ = p2psafe.merge([json.dumps(report), self.text("ok-2xh200-nvlink")])
+                    self.assertEqual(self.allowed(answer), set())
+                    self.assertEqual(self.settings(answer).get("NCCL_P2P_DISABLE"), "1")
+
     def test_nothing_tested_vetoes(self):
         for host in ("no-driver", "driver-too-old", "f14-view-a"):
             report, codes = p2psafe.merge([self.text("ok-2xh200-nvlink"), self.text(host)])

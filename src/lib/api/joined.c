@@ -25,6 +25,20 @@ static const char *string_of(const json_t *o, const char *key)
 	return s != NULL ? s : "";
 }
 
+/* Every known consumer is there in every report: one that is missing was taken out. */
+static int32_t names_all(const json_t *decision)
+{
+	const json_t *consumers = json_object_get(decision, "consumers");
+
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++) {
+		const json_t *o = json_object_get(consumers, p2s_word_name(P2S_GROUP_CONSUMER, c));
+
+		if (json_object_get(o, "allowed") == NULL || !json_is_string(json_object_get(o, "verdict")))
+			return 0;
+	}
+	return 1;
+}
+
 static void read_consumers(const json_t *decision, struct p2s_model *m)
 {
 	const json_t *consumers = json_object_get(decision, "consumers");
@@ -109,7 +123,7 @@ int32_t p2s_joined_read(const json_t *report, struct p2s_model *m)
 	const json_t *code = json_object_get(decision, "exit_code");
 
 	if (json_integer_value(json_object_get(decision, "joined")) < 1 || !json_is_array(settings) || !json_is_array(vetoes) ||
-	    !json_is_integer(code) || json_array_size(json_object_get(report, "gpus")) > 0 ||
+	    !json_is_integer(code) || !names_all(decision) || json_array_size(json_object_get(report, "gpus")) > 0 ||
 	    json_array_size(json_object_get(report, "pairs")) > 0)
 		return -1;
 	read_consumers(decision, m);

@@ -62,14 +62,13 @@ static int32_t says_single(const json_t *report, const struct p2s_model *m)
 {
 	const json_t *decision = decision_of(report);
 	const json_t *code = json_object_get(decision, "exit_code");
-	const char *name;
-	json_t *consumer;
+	const json_t *consumers = json_object_get(decision, "consumers");
 
 	if (!json_is_integer(code) || json_integer_value(code) != 0 || m->pair_count > 0 || m->gpu_count == 0 ||
 	    !is_empty(json_object_get(decision, "vetoes")) || !is_empty(json_object_get(decision, "settings")))
 		return 0;
-	json_object_foreach(json_object_get(decision, "consumers"), name, consumer)
-		if (!json_is_false(json_object_get(consumer, "allowed")))
+	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
+		if (!json_is_false(json_object_get(json_object_get(consumers, p2s_word_name(P2S_GROUP_CONSUMER, c)), "allowed")))
 			return 0;
 	return 1;
 }
