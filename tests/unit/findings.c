@@ -493,7 +493,8 @@ static int32_t severity_of(struct p2s_model *m, const char *code, int32_t gpu)
 {
 	const struct p2s_finding *f;
 
-	m->finding_count = 0;
+	while (m->finding_count > 0)
+		free(m->findings[--m->finding_count].evidence);
 	assert_int_equal(p2s_rules_find(m), 1);
 	f = find(m, code, gpu, HOST);
 	assert_non_null(f);

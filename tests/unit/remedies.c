@@ -394,7 +394,8 @@ static void false_offers_of_geforce(void **state)
 	explain(&m);
 	is(&m, "D2", "applies");
 	translated(&m); /* then that explains it, and not the driver */
-	m.finding_count = 0;
+	while (m.finding_count > 0)
+		free(m.findings[--m.finding_count].evidence);
 	snprintf(m.driver_version, sizeof m.driver_version, "535.129.03");
 	explain(&m);
 	assert_null(remedy(&m, "D2"));
