@@ -191,6 +191,21 @@ static void cuda_path(const struct p2s_run *run, char *out, size_t cap)
 		snprintf(out, cap, "%s/sim/libcuda.so.1", run->dir);
 }
 
+/* The limit that a start most often meets, by the error that it ends in (setrlimit(2)); short, for a leg's note. */
+static const char *limit_of(int e)
+{
+	switch (e) {
+	case EFBIG:
+		return " (ulimit -f)";
+	case EMFILE:
+		return " (ulimit -n)";
+	case EAGAIN:
+		return " (ulimit -u)";
+	default:
+		return "";
+	}
+}
+
 static int start_group(struct p2s_run *run, const char *role, const struct environment *env, int kind, const uint32_t *gpus,
                        uint32_t count)
 {
@@ -200,12 +215,13 @@ static int start_group(struct p2s_run *run, const char *role, const struct envir
 	const char *args[8] = {"worker"};
 	size_t n = 1;
 	size_t at = 0;
-	int ok = 1;
-	struct p2s_proc *proc;
+	int failed = 0; /* errno */
+	struct p2s_proc *proc = NULL;
 
 	for (uint32_t i = 0; i < count; i++) {
 		socks[i] = -1;
-		ok &= p2s_chan_open(&run->gpu[gpus[i]].chan[kind], gpus[i], &socks[i]);
+		if (!p2s_chan_open(&run->gpu[gpus[i]].chan[kind], gpus[i], &socks[i]) && failed == 0)
+			failed = errno;
 		at += (size_t)snprintf(channels + at, sizeof channels - at, "%s%d", i == 0 ? "" : ",", FIRST_FD + (int)i);
 	}
 	cuda_path(run, path, sizeof path);
@@ -218,15 +234,15 @@ static int start_group(struct p2s_run *run, const char *role, const struct envir
 	args[n++] = "--channels";
 	args[n++] = channels;
 	args[n] = NULL;
-	if (!ok)
-		socks[0] = -1;
 	proc = start(run, role, args, env, socks, count);
+	if (proc == NULL && failed == 0)
+		failed = errno;
 	for (uint32_t i = 0; i < count; i++) {
 		struct p2s_chan *chan = &run->gpu[gpus[i]].chan[kind];
 
 		chan->proc = proc;
 		if (proc == NULL) {
-			snprintf(chan->why, sizeof chan->why, "worker could not be started");
+			snprintf(chan->why, sizeof chan->why, "worker did not start: errno %d%s", failed, limit_of(failed));
 			atomic_store(&chan->dead, 1);
 		}
 	}
