@@ -22,6 +22,7 @@
  *     linger           stay after done until the socket closes
  *     stall            after the risk question, wait for ever
  *     no_risk          never ask before a pair
+ *     far_risk         ask about a GPU that is not there first, and end if that may go
  *     state GPU WORD   told of the GPU at the end
  *     lost             and before it that this GPU was lost
  *     no_pairs         nothing is sent about any pair
@@ -50,7 +51,7 @@ struct script {
 	char version[32];
 	char count[500];
 	char node[500];
-	int silent, die, worker, cut, garbage, noatomics, nodriver, linger, stall, no_risk;
+	int silent, die, worker, cut, garbage, noatomics, nodriver, linger, stall, no_risk, far_risk;
 	int no_pairs, no_done, pause, lost;
 	int ends; /* GPU whose state is told at the end; -1 none */
 	int32_t end;
@@ -115,6 +116,7 @@ static void read_script(struct script *s)
 		s->linger |= strncmp(line, "linger", 6) == 0;
 		s->stall |= strncmp(line, "stall", 5) == 0;
 		s->no_risk |= strncmp(line, "no_risk", 7) == 0;
+		s->far_risk |= strncmp(line, "far_risk", 8) == 0;
 		s->no_pairs |= strncmp(line, "no_pairs", 8) == 0;
 		s->no_done |= strncmp(line, "no_done", 7) == 0;
 		s->pause |= strncmp(line, "pause", 5) == 0;
@@ -243,6 +245,8 @@ static void results(const struct script *s, const struct p2s_lib_run *run, const
 		snprintf(g.name, sizeof g.name, "Fake %u", i);
 		say(p2s_id_lib_gpu_out, &g, -1);
 	}
+	if (s->far_risk && run->mode == P2S_MODE_TEST && (ask_risk(UINT32_MAX, 0) || ask_risk(0, UINT32_MAX - 1)))
+		_exit(0);
 	for (uint32_t a = 0; a < run->gpu_count && run->mode == P2S_MODE_TEST && !s->no_pairs; a++) {
 		for (uint32_t b = 0; b < run->gpu_count; b++) {
 			if (a == b || !test[a] || !test[b])

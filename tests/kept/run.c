@@ -66,6 +66,8 @@ static void nonsense_does_not_stop_what_makes_sense(void **state)
 	kept_script(k, "garbage");
 	kept_options(k, &o);
 	assert_int_equal(kept_ask(p2psafe_test, &o).allowed, 1);
+	kept_script(k, "far_risk"); /* no GPU of ours is meant, and none is looked up */
+	assert_int_equal(kept_ask(p2psafe_test, &o).allowed, 1);
 	kept_script(k, "linger"); /* stays until we hang up */
 	assert_int_equal(kept_ask(p2psafe_test, &o).allowed, 1);
 	kept_script(k, "refuse cumem\nnoatomics");

@@ -113,11 +113,10 @@ static void on_progress(const struct run *r, const struct p2s_lib_progress *in)
 static void on_risk(struct run *r, const struct p2s_lib_risk *in)
 {
 	struct p2s_lib_risk_answer answer = {0};
-	int32_t gpus = (int32_t)r->m->gpu_count;
 
 	if (p2s_now_ns() >= r->args->deadline_ns)
 		return; /* read late; the conductor begins nothing any more */
-	if ((int32_t)in->src < gpus && (int32_t)in->dst < gpus)
+	if (in->src < r->m->gpu_count && in->dst < r->m->gpu_count)
 		answer.go = r->args->risk == NULL ? P2S_RISK_GO : r->args->risk(r->args->user, (int32_t)in->src, (int32_t)in->dst, in->leg);
 	if (answer.go == P2S_RISK_GO)
 		r->result->risk_asked = 1;
