@@ -387,6 +387,28 @@ static void no_reboot_loop(void **state)
 	assert_int_equal(test(k, 0).allowed, 1);
 }
 
+/* That no GPU has this name is known when the driver has told the names, behind a whole test. It ended well. */
+static void a_name_that_no_gpu_has_leaves_no_marker(void **state)
+{
+	static const struct {
+		const char *script;
+		int markers;
+	} rows[] = {{"", 0}, {"hang 0 1", 1}};
+	struct kept *k = *state;
+	struct p2psafe_options o;
+
+	kept_options(k, &o);
+	o.gpus = "GPU-deadbeef,GPU-00000001";
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		kept_script(k, rows[i].script);
+		assert_int_equal(kept_ask(p2psafe_test, &o).rc, P2PSAFE_E_CONFIG);
+		assert_int_equal(kept_files(k, "marker"), rows[i].markers);
+		tmp_remove(k->cache);
+		assert_int_equal(kept_ask(p2psafe_decide, &o).rc, P2PSAFE_E_CONFIG);
+		assert_int_equal(kept_files(k, "marker"), rows[i].markers);
+	}
+}
+
 static void a_second_marker_of_one_boot_vetoes(void **state)
 {
 	struct kept *k = *state;
@@ -562,7 +584,7 @@ int main(void)
 									   T(a_kept_measurement_counts), T(numbers_of_another_machine_do_not_count), T(a_hang_is_kept_for_the_boot),
 									   T(a_lost_gpu_leaves_a_marker), T(a_lost_gpu_outweighs_a_pass), T(a_hang_before_the_first_leg_outweighs_a_pass),
 									   T(no_reboot_loop),
-									   T(a_second_marker_of_one_boot_vetoes),
+									   T(a_name_that_no_gpu_has_leaves_no_marker), T(a_second_marker_of_one_boot_vetoes),
 									   T(an_operators_record),
 									   T(an_old_untested_record),
 									   T(a_recheck_that_did_not_happen), T(show_and_path)};
