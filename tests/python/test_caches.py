@@ -16,6 +16,7 @@ from common import BROKEN, HEALTHY, HOSTS, LibraryTest, quick
 from p2psafe._caches import write_caches
 from p2psafe._library import load
 
+FAR = HOSTS / "x-far-pairs"  # two pairs of good neighbours, and nothing good between them
 
 REPORTS = {}
 
@@ -115,6 +116,13 @@ class Caches(LibraryTest):
         self.assertEqual(self.states(report), self.both("removed"))  # no longer asked for
         self.assertEqual(self.states(self.report(BROKEN), "0,1", promote=True), self.both("written"))
         self.assertFalse(vllm(self.environment("0,1"), 2).may_use_custom_all_reduce(0, 2))
+
+    def test_permission_is_for_all_gpus_or_none(self):
+        """A "true" of ours is for every mask: one of two GPUs that were picked out says nothing of the others that it names."""
+        report = p2psafe.test(host_dir=FAR, cache_dir=self.cache(), gpus="0000:43:00.0,0000:44:00.0", **quick(measure=True))
+        self.assertTrue(all(pair.score is not None and pair.score > 0 for pair in report.pairs), report.pairs)
+        self.assertTrue(report.allows("custom_all_reduce"))
+        self.assertEqual(self.states(report, promote=True), self.both("nothing"))
 
     def test_a_veto_that_no_longer_holds(self):
         self.states(self.report(BROKEN), "0,1")

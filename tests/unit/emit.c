@@ -353,8 +353,14 @@ static void permission_only_for_what_is_faster(void **state)
 	struct p2s_model m;
 
 	(void)state;
-	for (int step = 0; step < 6; step++) {
+	for (int step = 0; step < 7; step++) {
 		unit_model(&m, 2, P2PSAFE_VERDICT_OK);
+		if (step == 6) { /* a GPU that nobody judged: the program that is promoted sees it all the same */
+			struct p2s_gpu *left_out = p2s_model_add_gpu(&m);
+
+			assert_non_null(left_out);
+			left_out->ours = 1;
+		}
 		for (size_t i = 0; i < m.pair_count; i++) {
 			m.pairs[i].path = m.pairs[i].nccl_path = P2PSAFE_PATH_SYS;
 			m.pairs[i].bandwidth.ce_write = m.pairs[i].bandwidth.sm_store = 25000000000;

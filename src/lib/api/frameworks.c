@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "choose/choose.h"
 #include "core/sized.h"
 #include "emit/emit.h"
 #include "frameworks/caches.h"
@@ -11,15 +12,10 @@
 
 #define KNOWN_FLAGS (P2PSAFE_CACHES_FORCE | P2PSAFE_CACHES_ENVIRONMENT | P2PSAFE_CACHES_PROMOTE)
 
-/* A group in which every pair is proven for the frameworks' kernels, and measured faster than staging. */
+/* Every pair is proven for the frameworks' kernels, and measured faster than staging: the file is for every mask. */
 static int32_t all_faster(const struct p2s_model *m)
 {
-	if (m->pair_count == 0 || m->consumers[P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE].allowed != 1)
-		return 0;
-	for (size_t i = 0; i < m->pair_count; i++)
-		if (m->pairs[i].verdict != P2PSAFE_VERDICT_OK || m->pairs[i].score <= 0)
-			return 0;
-	return 1;
+	return m->consumers[P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE].allowed == 1 && p2s_choose_all_faster(m);
 }
 
 /* One pair of the group decides for every mask: a rank that sees only good pairs would wait for ever for one that does not. */

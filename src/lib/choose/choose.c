@@ -53,6 +53,16 @@ int32_t p2s_choose_faster(const struct p2s_model *m, const struct p2s_pair *p)
 	return back != NULL && faster_one_way(m, p) && faster_one_way(m, back);
 }
 
+int32_t p2s_choose_all_faster(const struct p2s_model *m)
+{
+	if (!p2s_choose_all_in_group(m))
+		return 0;
+	for (size_t i = 0; i < m->pair_count; i++)
+		if (!p2s_choose_faster(m, &m->pairs[i]))
+			return 0;
+	return m->pair_count > 0;
+}
+
 int32_t p2s_choose(struct p2s_model *m)
 {
 	int32_t worst = P2PSAFE_TRANSPORT_UNKNOWN;

@@ -62,15 +62,6 @@ static int32_t near_only(const struct p2s_model *m)
 	return m->nccl_level != P2PSAFE_PATH_UNKNOWN && m->own_topology;
 }
 
-/* Every pair of the group both ways proven and measured faster than staging. */
-static int32_t all_faster(const struct p2s_model *m)
-{
-	for (size_t i = 0; i < m->pair_count; i++)
-		if (!p2s_choose_faster(m, &m->pairs[i]))
-			return 0;
-	return m->pair_count > 0;
-}
-
 /* What is not known may be as far as can be. */
 static int32_t farthest(const struct p2s_model *m)
 {
@@ -117,9 +108,9 @@ static int32_t applies(const struct p2s_model *m, const struct row *r, int32_t v
 	case LINES: /* takes one protocol away from whoever is allowed; who is vetoed needs no more */
 		return m->torn_lines && (!vetoed || near_only(m));
 	case PROMOTED:
-		return m->promote && m->consumers[r->consumer].allowed == 1 && all_faster(m);
+		return m->promote && m->consumers[r->consumer].allowed == 1 && p2s_choose_all_faster(m);
 	case FAR: /* nearer than this NCCL goes by itself */
-		return m->promote && m->consumers[r->consumer].allowed == 1 && all_faster(m) && farthest(m) > P2PSAFE_PATH_PXB;
+		return m->promote && m->consumers[r->consumer].allowed == 1 && p2s_choose_all_faster(m) && farthest(m) > P2PSAFE_PATH_PXB;
 	}
 	return 0;
 }
