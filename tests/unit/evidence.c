@@ -360,7 +360,8 @@ static void records_are_split(void **state)
 	assert_string_equal(r.device, "0000:81:00.0");
 	assert_string_equal(r.text, "nvidia 0000:81:00.0: text");
 	NEXT(P2S_LOG_NEXT_RECORD);
-	assert_int_equal(r.level, 6); /* of facility 3 */
+	assert_int_equal(r.level, 6);
+	assert_int_equal(r.facility, 3);
 	assert_string_equal(r.text, "plain\\x41 ? ?[31m"); /* decoded once, and nothing that a terminal obeys */
 	NEXT(P2S_LOG_NEXT_RECORD);
 	assert_int_equal(r.usec, 1234567);
@@ -385,6 +386,45 @@ static void records_are_split(void **state)
 	assert_int_equal(used, 0);
 	assert_int_equal(p2s_log_next(text + at, sizeof text - 1 - at, 1, &r, &used), P2S_LOG_NEXT_RECORD);
 	assert_string_equal(r.text, "unfinished");
+}
+
+/* Whoever may write to /dev/kmsg can write what the kernel writes, but never as the kernel: facility 0 is taken for 1. */
+static void what_a_program_wrote_is_no_evidence(void **state)
+{
+	static const struct {
+		const char *record;
+		int32_t counts;
+	} cases[] = {{"3,7,1500,-;NVRM: Xid (PCI:0000:04:00): 79, GPU has fallen off the bus\n", 1},
+	             {"11,7,1500,-;NVRM: Xid (PCI:0000:04:00): 79, GPU has fallen off the bus\n", 0}, /* user */
+	             {"43,7,1500,-;NVRM: Xid (PCI:0000:04:00): 79, GPU has fallen off the bus\n", 0}, /* syslog */
+	             {"<3>[   12.345678] NVRM: Xid (PCI:0000:04:00): 79, GPU has fallen off the bus\n", 1},
+	             {"<11>[   12.345678] NVRM: Xid (PCI:0000:04:00): 79, GPU has fallen off the bus\n", 0}};
+	static const char fault[] = "3,1,1,-;" FAULT_TEXT "\n";
+	static const char event[] = "3,1,1,-;arm-smmu-v3 arm-smmu-v3.0.auto: event 0x10 received:\n";
+	static const char word[] = "11,2,1,-;arm-smmu-v3 arm-smmu-v3.0.auto: \t0x0000010000000010\n";
+	struct p2s_log_joiner j;
+	struct p2s_log_found f[2];
+	struct p2s_log_record r;
+	size_t used;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		memset(&j, 0, sizeof j);
+		assert_int_equal(p2s_log_next(cases[i].record, strlen(cases[i].record), 1, &r, &used), P2S_LOG_NEXT_RECORD);
+		assert_int_equal(r.level, 3);
+		assert_int_equal(p2s_log_match(&r, f), cases[i].counts);
+		assert_int_equal(p2s_log_feed(&j, &r, f), (size_t)cases[i].counts);
+	}
+	/* nor does it add to what the kernel said, or cut that short */
+	memset(&j, 0, sizeof j);
+	assert_int_equal(p2s_log_next(event, sizeof event - 1, 1, &r, &used), P2S_LOG_NEXT_RECORD);
+	assert_int_equal(p2s_log_feed(&j, &r, f), 0);
+	assert_int_equal(p2s_log_next(word, sizeof word - 1, 1, &r, &used), P2S_LOG_NEXT_RECORD);
+	assert_int_equal(p2s_log_feed(&j, &r, f), 0);
+	assert_int_equal(p2s_log_next(fault, sizeof fault - 1, 1, &r, &used), P2S_LOG_NEXT_RECORD);
+	assert_int_equal(p2s_log_feed(&j, &r, f), 2);
+	assert_int_equal(f[0].event.kind, P2S_LOG_SMMU3_FAULT);
+	assert_int_equal(f[0].event.has_stream, 0);
 }
 
 static void hostile_records_do_no_harm(void **state)
@@ -653,7 +693,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bits_have_a_range), cmocka_unit_test(streams_find_their_gpu), cmocka_unit_test(streams_of_the_old_form), cmocka_unit_test(every_sample_is_understood), cmocka_unit_test(every_kind_has_a_sample),
 		cmocka_unit_test(other_lines_are_left_alone), cmocka_unit_test(lines_are_joined), cmocka_unit_test(waiting_ends),
-		cmocka_unit_test(records_are_split),          cmocka_unit_test(hostile_records_do_no_harm), cmocka_unit_test(names_are_left_out),
+		cmocka_unit_test(records_are_split),          cmocka_unit_test(what_a_program_wrote_is_no_evidence),
+		cmocka_unit_test(hostile_records_do_no_harm), cmocka_unit_test(names_are_left_out),
 		cmocka_unit_test(addresses_find_their_owner), cmocka_unit_test(flags_are_decoded), cmocka_unit_test(grave_errors_are_known),
 	};
 

@@ -73,6 +73,7 @@ static int32_t kmsg_line(struct span line, struct p2s_log_record *out)
 	    !number(&line, &out->usec) || !skip(&line, ','))
 		return 0;
 	out->level = (uint32_t)(prio & 7);
+	out->facility = (uint32_t)(prio >> 3);
 	while (line.at < line.end && *line.at != ';')
 		line.at++;
 	if (!skip(&line, ';'))
@@ -129,6 +130,7 @@ static int32_t dmesg_line(struct span line, struct p2s_log_record *out)
 
 	if (skip(&probe, '<') && number(&probe, &level) && skip(&probe, '>')) {
 		out->level = (uint32_t)(level & 7);
+		out->facility = (uint32_t)(level >> 3);
 		line = probe;
 	}
 	probe = line;

@@ -2,7 +2,8 @@
  * clock, no memory of its own. Used by the helper, which reads the log, and by the library.
  *
  * Everything that comes in is hostile: anybody may write to the kernel log of a container's host, and a captured file may
- * hold anything. No input makes these functions read beyond it, and the work for each record is bounded. */
+ * hold anything. No input makes these functions read beyond it, and the work for each record is bounded. What a program wrote
+ * is no evidence, where the record tells: monitors try themselves out with Xid lines of their own (leptonai/gpud#870). */
 #ifndef P2S_EVIDENCE_LOG_H
 #define P2S_EVIDENCE_LOG_H
 
@@ -50,6 +51,7 @@ const char *p2s_log_says(int32_t kind); /* "the AMD IOMMU stopped a transfer" */
 
 struct p2s_log_record {
 	uint32_t level; /* 0 emergency .. 7 debug; 6 when not told */
+	uint32_t facility; /* 0 the kernel itself, or not told; else a program wrote it: the kernel lets none claim 0 (dev-kmsg) */
 	uint64_t seq;   /* 0 not told */
 	uint64_t usec;  /* since boot; 0 not told */
 	char device[P2S_BDF_TEXT]; /* of "DEVICE=+pci:..."; "" none */

@@ -212,7 +212,7 @@ int32_t p2s_log_match(const struct p2s_log_record *record, struct p2s_log_found 
 	char device[P2S_BDF_TEXT] = "";
 	const char *rest = record->text + prefix(record->text, device);
 
-	for (size_t i = 0; i < COUNT(lines); i++) {
+	for (size_t i = 0; i < COUNT(lines) && record->facility == 0; i++) {
 		struct p2s_log_event *e = &out->event;
 
 		if (!might_fit(lines[i].shape, rest))
@@ -372,9 +372,9 @@ size_t p2s_log_feed(struct p2s_log_joiner *j, const struct p2s_log_record *recor
 	char device[P2S_BDF_TEXT];
 	size_t done = 0;
 
-	if (join_halves(j, &r))
+	if (r.facility == 0 && join_halves(j, &r))
 		return 0;
-	if (j->waiting && continues(j, &r)) {
+	if (r.facility == 0 && j->waiting && continues(j, &r)) {
 		j->idle = 0;
 		if (j->found.event.kind == P2S_LOG_DMAR_FAULT || j->words == 4)
 			return release(j, out);
