@@ -106,6 +106,17 @@ NO(risky_geforce_unread) { domain(m, "unknown"); offer(m); } /* whose word about
 NO(risky_patched) { host(m)->patched = P2S_YES; } /* no translation: raw addresses are right */
 YES(grave) { xid(m, 119); }
 NO(grave) { xid(m, 31); }
+YES(action) { asked_for(m, P2S_RECOVERY_NONE); asked_for(m, P2S_RECOVERY_RESET); }
+NO(action) { asked_for(m, P2S_RECOVERY_RESET); asked_for(m, P2S_RECOVERY_NONE); } /* and was given it */
+YES(risky_action) { asked_for(m, P2S_RECOVERY_RESET); asked_for(m, P2S_RECOVERY_NONE); asked_for(m, P2S_RECOVERY_UNREAD); }
+NO(risky_action) { asked_for(m, P2S_RECOVERY_RESET); asked_for(m, P2S_RECOVERY_NONE); }
+/* the same once more is one event with the number of the younger */
+YES(action_again) { asked_for(m, P2S_RECOVERY_RESET)->seq = 9; asked_for(m, P2S_RECOVERY_NONE)->seq = 7; }
+NO(action_again) { asked_for(m, P2S_RECOVERY_NONE)->seq = 9; asked_for(m, P2S_RECOVERY_RESET)->seq = 7; }
+YES(action_elsewhere) { asked_for(m, P2S_RECOVERY_RESET); asked_for(m, P2S_RECOVERY_NONE)->gpu = 1; }
+NO(action_elsewhere) { asked_for(m, P2S_RECOVERY_NONE)->gpu = 1; }
+YES(action_in_test) { asked_for(m, P2S_RECOVERY_RESET)->in_test = 1; asked_for(m, P2S_RECOVERY_NONE)->in_test = 1; }
+NO(action_in_test) { asked_for(m, P2S_RECOVERY_NONE)->in_test = 1; }
 YES(nvlink_xid) { xid(m, 74); }
 NO(nvlink_xid) { xid(m, 13); }
 YES(xid) { xid(m, 31)->in_test = 1; }
@@ -251,6 +262,11 @@ static const struct {
 	CASE(risky_geforce_unread, "PROBE_RISK_HIGH", 0, HOST, WARNING, HIGH),
 	CASE(risky_patched, "PROBE_RISK_HIGH", 1, HOST, WARNING, HIGH),
 	CASE(grave, "GRAVE_XID", 0, HOST, DANGER, HIGH),
+	CASE(action, "GRAVE_XID", 0, HOST, DANGER, HIGH),
+	CASE(action_again, "GRAVE_XID", 0, HOST, DANGER, HIGH),
+	CASE(action_elsewhere, "GRAVE_XID", 0, HOST, DANGER, HIGH),
+	CASE(action_in_test, "GRAVE_XID", 0, HOST, DANGER, HIGH),
+	CASE(risky_action, "PROBE_RISK_HIGH", 0, HOST, WARNING, HIGH),
 	CASE(nvlink_xid, "NVLINK_FATAL_XID", 0, HOST, DANGER, HIGH),
 	CASE(xid, "XID_LOGGED", 0, HOST, WARNING, HIGH),
 	CASE(mixed, "MIXED_GPU", 0, 1, WARNING, MEDIUM),

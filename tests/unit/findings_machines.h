@@ -153,6 +153,15 @@ static struct p2s_log_event *xid(struct p2s_model *m, int32_t number)
 	return e;
 }
 
+/* Xid 154: the driver says what GPU 0 needs. */
+static struct p2s_log_event *asked_for(struct p2s_model *m, int32_t recovery)
+{
+	struct p2s_log_event *e = xid(m, 154);
+
+	e->recovery = recovery;
+	return e;
+}
+
 static void guest(struct p2s_model *m, int32_t clique)
 {
 	host(m)->hypervisor = P2S_YES;

@@ -130,6 +130,27 @@ int32_t p2s_about_prior(const struct p2s_model *m)
 	return h->sme == P2S_NO && h->patched == P2S_NO ? 0 : -1;
 }
 
+/* Lines alike are one event with the number of the youngest, so numbers count before places. */
+static int32_t is_later(const struct p2s_log_event *a, const struct p2s_log_event *b)
+{
+	return a->seq != 0 && b->seq != 0 && a->seq != b->seq ? a->seq > b->seq : a > b;
+}
+
+int32_t p2s_about_taken_back(const struct p2s_model *m, const struct p2s_log_event *e)
+{
+	const struct p2s_log_event *last = e;
+
+	if (e->kind != P2S_LOG_XID || e->xid != 154 || e->in_test)
+		return 0;
+	for (size_t i = 0; i < m->facts.log_count; i++) {
+		const struct p2s_log_event *other = &m->facts.log[i];
+
+		if (other->kind == P2S_LOG_XID && other->xid == 154 && other->gpu == e->gpu && is_later(other, last))
+			last = other;
+	}
+	return e->gpu >= 0 && last->recovery == P2S_RECOVERY_NONE;
+}
+
 unsigned long long p2s_about_mib(uint64_t bytes)
 {
 	return (unsigned long long)((bytes + (UINT64_C(1) << 19)) >> 20);

@@ -62,6 +62,8 @@ int32_t p2s_about_kernel_from(const struct p2s_model *m, int32_t major, int32_t 
 /* What is to be expected of raw transfers through a translating IOMMU: 1 lost, 0 mapped and so expected to arrive, -1 cannot be
  * said. */
 int32_t p2s_about_prior(const struct p2s_model *m);
+/* 1 if the driver asked for an action before the test (Xid 154) and has taken that back: its last word about that GPU is none. */
+int32_t p2s_about_taken_back(const struct p2s_model *m, const struct p2s_log_event *e);
 /* MiB of bytes, rounded. */
 unsigned long long p2s_about_mib(uint64_t bytes);
 /* Where an attribute of a GPU lies: "/sys/bus/pci/devices/<address>/<name>". */

@@ -222,7 +222,7 @@ static int32_t logged_grave(const struct p2s_model *m, int32_t gpu, char *text, 
 	for (size_t i = 0; i < m->facts.log_count; i++) {
 		const struct p2s_log_event *e = &m->facts.log[i];
 
-		if (e->gpu != gpu || e->in_test || !p2s_log_is_grave(e))
+		if (e->gpu != gpu || e->in_test || !p2s_log_is_grave(e) || p2s_about_taken_back(m, e))
 			continue;
 		snprintf(text, cap, "since boot it logged Xid %d", (int)e->xid);
 		return 1;

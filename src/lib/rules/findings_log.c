@@ -20,7 +20,7 @@ static int32_t own_end(const struct p2s_log_event *e)
 
 int32_t p2s_find_xid_grave(const struct p2s_about *a, struct p2s_claim *c)
 {
-	if (!p2s_log_is_grave(a->event) || p2s_log_is_nvlink(a->event) || own_end(a->event))
+	if (!p2s_log_is_grave(a->event) || p2s_log_is_nvlink(a->event) || own_end(a->event) || p2s_about_taken_back(a->m, a->event))
 		return 0;
 	say(a, c);
 	if (a->event->recovery > P2S_RECOVERY_NONE)
@@ -44,7 +44,8 @@ int32_t p2s_find_xid_other(const struct p2s_about *a, struct p2s_claim *c)
 {
 	const struct p2s_log_event *e = a->event;
 
-	if (p2s_log_class(e->kind) != P2S_LOG_CLASS_XID || p2s_log_is_grave(e) || p2s_log_is_nvlink(e) || own_end(e) || e->xid == 154)
+	if (p2s_log_class(e->kind) != P2S_LOG_CLASS_XID || p2s_log_is_nvlink(e) || own_end(e) ||
+		(p2s_log_is_grave(e) ? !p2s_about_taken_back(a->m, e) : e->xid == 154))
 		return 0;
 	say(a, c);
 	if (!e->in_test)
