@@ -4,6 +4,7 @@
 #include "session.h"
 #include "veto.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,8 @@ int cli_cmd_env(const struct cli_args *args)
 	}
 	if (cli_args_has(args, CLI_OPTION_FORMAT))
 		format = p2psafe_format_from_name(args->value[CLI_OPTION_FORMAT]);
+	/* Who reads our messages may be gone: what the output's reader evaluates must come out all the same. */
+	void (*before)(int) = signal(SIGPIPE, SIG_IGN);
 	int rc = cli_session_open(&s, args);
 	if (rc == 0)
 		rc = cli_session_report(&s, CLI_COMMAND_DECIDE, &report);
@@ -97,6 +100,7 @@ int cli_cmd_env(const struct cli_args *args)
 		cli_say("SIMULATED: these settings are not about this machine");
 	int heard = rc == CLI_EXIT_USAGE || cli_caches_write(args, report);
 	int32_t status = p2psafe_report_env(report, format, &text, &err);
+	signal(SIGPIPE, before);
 	if (status != P2PSAFE_OK) {
 		rc = cli_session_failed(&err, status);
 	} else {

@@ -5,11 +5,13 @@
 #include "veto.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
-static int execute(char **command)
+static int execute(char **command, void (*before)(int))
 {
+	signal(SIGPIPE, before);
 	execvp(command[0], command);
 	int why = errno;
 	cli_say("cannot execute '%s': %s", command[0], strerror(why));
@@ -25,6 +27,8 @@ int cli_cmd_run(const struct cli_args *args)
 		cli_say("'p2psafe run' needs a command: p2psafe run -- CMD ARGS");
 		return CLI_EXIT_USAGE;
 	}
+	/* who reads our messages may be gone: CMD is executed all the same */
+	void (*before)(int) = signal(SIGPIPE, SIG_IGN);
 	int rc = cli_session_open(&s, args);
 	if (rc == 0)
 		rc = cli_session_report(&s, CLI_COMMAND_DECIDE, &report);
@@ -50,5 +54,5 @@ int cli_cmd_run(const struct cli_args *args)
 		cli_say("--require-enforced: '%s' is not executed", args->rest[0]);
 		return rc != 0 ? rc : 1;
 	}
-	return execute(args->rest);
+	return execute(args->rest, before);
 }

@@ -322,6 +322,25 @@ class Settings(Program):
         self.assertIn("NCCL_WIN_ENABLE=0\n", out)
         self.assertIn("every veto is set", err)
 
+    def test_a_reader_of_messages_who_is_gone_costs_no_veto(self):
+        """A pipe that nobody reads any more ends a program by a signal: then the evaluated output would be empty."""
+        for words in (("env",), ("run", "/usr/bin/env")):
+            for host in ("/nonexistent", FOUNDING):
+                gone, stderr = os.pipe()
+                os.close(gone)
+                done = subprocess.run([PROGRAM, "--host", host, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
+                                      text=True, check=False, env=self.environment({}), timeout=120)
+                os.close(stderr)
+                self.assertEqual(done.returncode, 2 if (host, words) == ("/nonexistent", ("env",)) else 0)
+                self.assertRegex(done.stdout, r"\b(export )?NCCL_P2P_DISABLE='?1'?\n")
+        gone, stdout = os.pipe()
+        os.close(gone)
+        for words in (("env",), ("run", "sh", "-c", "kill -PIPE $$")):  # what is no message of ours ends as ever
+            done = subprocess.run([PROGRAM, "--host", FOUNDING, *words], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                                  text=True, check=False, env=self.environment({}), timeout=120)
+            self.assertEqual(done.returncode, -13, done.stderr)
+        os.close(stdout)
+
     def test_run_is_a_shell_to_its_command(self):
         host = ["--host", HEALTHY, "run"]
         self.assertEqual(self.run_program(*host, "sh", "-c", "exit 7")[0], 7)
