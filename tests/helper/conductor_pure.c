@@ -403,6 +403,7 @@ static void a_reader_that_came_behind(void **state)
 	(void)state;
 	w.elapsed_ns = 2000000;
 	r.elapsed_ns = 2028000;
+	r.polls = 63; /* looks that found no flag */
 	assert_false(p2s_judge_mp_behind(1000, &w, &r));
 	r.elapsed_ns = 2029000;
 	assert_true(p2s_judge_mp_behind(1000, &w, &r));
@@ -412,6 +413,24 @@ static void a_reader_that_came_behind(void **state)
 	w.status = P2S_ROLE_DONE;
 	r.status = P2S_ROLE_TIMEOUT;
 	assert_false(p2s_judge_mp_behind(1000, &w, &r));
+}
+
+/* It got its GPU when all was sent: whoever never waits needs less time than its writer. */
+static void a_reader_that_came_when_all_lay_there(void **state)
+{
+	struct p2s_role_result w = role(P2S_ROLE_DONE, 1000);
+	struct p2s_role_result r = role(P2S_ROLE_DONE, 1000);
+
+	(void)state;
+	w.elapsed_ns = 2000000;
+	r.elapsed_ns = 1500000;
+	assert_true(p2s_judge_mp_behind(1000, &w, &r));
+	r.polls = 61;
+	assert_true(p2s_judge_mp_behind(1000, &w, &r));
+	r.polls = 62;
+	assert_false(p2s_judge_mp_behind(1000, &w, &r));
+	r.polls = 0;
+	assert_false(p2s_judge_mp_behind(15, &w, &r));
 }
 
 static void roles_that_did_not_run_are_untested(void **state)
@@ -738,6 +757,7 @@ int main(void)
 		cmocka_unit_test(a_flag_that_never_came),
 		cmocka_unit_test(a_writer_that_was_late),
 		cmocka_unit_test(a_reader_that_came_behind),
+		cmocka_unit_test(a_reader_that_came_when_all_lay_there),
 		cmocka_unit_test(roles_that_did_not_run_are_untested),
 		cmocka_unit_test(tearing),
 		cmocka_unit_test(atomics),

@@ -21,6 +21,7 @@ enum look {
 	TORN,  /* halves of two words */
 	SLOW,  /* right, but its reader was not done with a message when the next one came */
 	GONE,  /* right, but its reader was without its GPU for long */
+	MISSED, /* right, but its reader got its GPU when all was sent */
 	AWAY   /* the kernels do not get their GPUs together */
 };
 
@@ -135,6 +136,8 @@ static void read_as(enum look look, struct p2s_role_result *reader)
 		reader->elapsed_ns = reader->rounds_done * 7000;
 	if (look == GONE)
 		reader->elapsed_ns = reader->rounds_done * 12000000;
+	if (look == MISSED)
+		reader->polls = 0;
 	if (look == BLIND)
 		reader->seen_b = 0;
 	if (look == TORN) {
@@ -153,7 +156,7 @@ int p2s_chan_wait(struct p2s_run *run, struct p2s_chan *chan, struct p2s_op_answ
 	const int writes = chan->gpu == (w.pull ? 1u : 0u); /* in the direction 0>1, and reads in the other */
 	struct p2s_role_result role[2] = {
 		{.status = P2S_ROLE_DONE, .rounds_done = rounds, .elapsed_ns = 1000},
-		{.status = P2S_ROLE_DONE, .rounds_done = rounds, .elapsed_ns = 1000, .seen_a = 50, .seen_b = 50}};
+		{.status = P2S_ROLE_DONE, .rounds_done = rounds, .elapsed_ns = 1000, .polls = rounds, .seen_a = 50, .seen_b = 50}};
 
 	(void)run;
 	assert_null(fd);
@@ -385,6 +388,7 @@ static void the_writer_waits_for_a_slow_reader(void **state)
 	static const enum look torn[MOST_LOOKS] = {SLOW, TORN};
 	static const enum look lost[MOST_LOOKS] = {SLOW, LOST};
 	static const enum look gone[MOST_LOOKS] = {GONE, SEES};
+	static const enum look missed[MOST_LOOKS] = {MISSED, SEES};
 	static const enum look late_away[MOST_LOOKS] = {SLOW, LATE, AWAY};
 	static const enum look late[MOST_LOOKS] = {SLOW, LATE, LATE, LATE};
 	static const enum look again[MOST_LOOKS] = {SLOW, SLOW, SLOW, SLOW, SLOW};
@@ -400,6 +404,9 @@ static void the_writer_waits_for_a_slow_reader(void **state)
 	assert_int_equal(w.leg[0].rounds, counts + 1); /* what came behind counts once */
 	assert_int_equal(w.leg[1].rounds, counts);     /* the other way is not asked again */
 	assert_true(w.pace_ns[1] >= 14000 && w.pace_ns[2] == w.pace_ns[0]);
+	assert_int_equal(all_forms(missed), OK);
+	assert_int_equal(w.begun, 10);
+	assert_int_equal(w.leg[0].rounds, counts + 1);
 	/* Too slow for any pace: told, and next to nothing counts; its bytes were right. */
 	assert_int_equal(all_forms(never), OK);
 	assert_int_equal(w.begun, 12);
