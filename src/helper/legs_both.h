@@ -5,6 +5,7 @@
 
 #include "helper/legs.h"
 
+#define P2S_PACE_NS 2000 /* between two messages, so that the reader is waiting when one comes, not behind it */
 #define P2S_LATE_TRIES 3 /* what came too late proves nothing, and a busy machine is no damage: again, so many times */
 
 /* Up to two directions of one leg, whose kernels run together. trial[i] and lane[i] for i = 0: a>b, 1: b>a. */

@@ -8,7 +8,6 @@
 #define SLOT_BYTES 4096u
 #define FLAG_OFF 2048u
 #define MESSAGE_WORDS 128u /* 1 KiB of payload */
-#define PACE_NS 2000       /* between two messages, so that the reader is waiting when one comes, not behind it */
 #define SEND_NS (P2S_WAIT_NS / 4) /* of all messages of a form, whatever the pace: a writer that needs longer was late */
 #define PAGE (4u << 10)
 #define BLOCK (2u << 20)
@@ -161,7 +160,7 @@ static void slow_down(struct turn *turn)
 
 static void message_form(struct p2s_both *x, const struct form *f, int pull, uint32_t rounds)
 {
-	struct turn turn = {.rounds = rounds, .pace_ns = PACE_NS};
+	struct turn turn = {.rounds = rounds, .pace_ns = P2S_PACE_NS};
 	const unsigned dirs = x->dirs;
 	struct p2s_trial before[2];
 	int left = P2S_LATE_TRIES;
@@ -187,7 +186,7 @@ static void message_form(struct p2s_both *x, const struct form *f, int pull, uin
 /* What the control shows is told with the leg and changes nothing; nor does a control that could not be had. */
 static void message_control(struct p2s_both *x)
 {
-	const struct turn turn = {.rounds = rounds_of(&x->lane[0], &control), .pace_ns = PACE_NS};
+	const struct turn turn = {.rounds = rounds_of(&x->lane[0], &control), .pace_ns = P2S_PACE_NS};
 	struct p2s_trial before[2];
 
 	memcpy(before, x->trial, sizeof before);

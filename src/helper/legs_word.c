@@ -189,6 +189,7 @@ static unsigned line_once(struct p2s_both *x, uint32_t rounds)
 		x->duo.req[i].rounds = rounds;
 		x->duo.req[i].words = LINE_WORDS;
 		x->duo.req[i].slot_bytes = LINE_WORDS * 8;
+		x->duo.req[i].pace_ns = P2S_PACE_NS;
 	}
 	for (int i = 0; i < 2; i++) {
 		if (!(x->dirs & 1u << i))
@@ -208,13 +209,14 @@ static unsigned line_once(struct p2s_both *x, uint32_t rounds)
 
 void p2s_tear_line(struct p2s_run *run, uint32_t a, uint32_t b, int m, unsigned dirs)
 {
+	uint32_t rounds = p2s_both_slow(run) ? 64 : run->ask.level == P2PSAFE_LEVEL_QUICK ? 256 : 1024;
 	int left = P2S_LATE_TRIES;
 	struct p2s_both x;
 
 	if (!p2s_both_open(run, a, b, m, dirs, P2PSAFE_LEG_TEARING_128, &x))
 		return;
 	dirs = x.dirs;
-	while (p2s_both_once_more(&x, line_once(&x, p2s_both_slow(run) ? 64 : 1024), &left))
+	while (p2s_both_once_more(&x, line_once(&x, rounds), &left))
 		p2s_both_rekey(&x);
 	x.dirs = dirs;
 	for (int i = 0; i < 2; i++)

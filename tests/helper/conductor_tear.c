@@ -364,6 +364,7 @@ static void messages_that_waited_are_sent_again(void **state)
 				fail_msg("row %zu, form %d: verdict %d after %u looks", i, k, verdict, w.begun);
 			if (messages[i].looks[0] != AWAY)
 				assert_int_equal(w.leg[1].verdict, OK);
+			assert_true(w.pace_ns[0] > 0); /* of what lay there before somebody looked nothing is proven */
 		}
 	}
 }
