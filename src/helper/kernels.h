@@ -41,6 +41,8 @@
  *     st.volatile / ld.volatile + membar.sys, payload ld.volatile. idiom 3: round k uses idiom k % 3.
  *     A reader that meets a bound stops, with rounds_done = k, the flag it saw last in flag_found, and, for each of its
  *     payload words, whether it is there (payload_ok, payload_bad counts of that round).
+ *     Bounds are looked at while it waits; the abort word also before each 32nd message, for one that finds every message there
+ *     never waits. polls counts a reader's looks that found no flag.
  *
  * p2s_tear(ctl, res, w_dst, r_src, words, seed_a, seed_b, iters, max_ns, max_iters)
  *     8-byte single-copy atomicity. Same grid, handshake and roles as p2s_mp. The writer stores, iters times, alternately

@@ -136,6 +136,18 @@ def go(bench, after=5000):
     return {after: raise_go}
 
 
+def go_then_all(bench, flag):
+    """While the reader waits for the first flag it comes, and with it the abort word: all others were there before."""
+    struct.pack_into("<Q", bench.a, flag, struct.unpack_from("<Q", bench.a, flag)[0] ^ 1)
+
+    def deliver():
+        struct.pack_into("<Q", bench.a, flag, struct.unpack_from("<Q", bench.a, flag)[0] ^ 1)
+        struct.pack_into("<Q", bench.ctl, 384, 1)
+    both = go(bench)
+    both[12000] = deliver
+    return both
+
+
 def mp(bench, dst, src, rounds, words, slot, flag, idiom, at=None, max_ns=10**8, pace=0, **more):
     bench.res[:] = bytes(4096)
     bench.run("mp", [CTL, RES, dst, src, SEED, SEED, rounds, words, slot, flag, idiom, pace, max_ns, 1 << 30], 2, 32,
@@ -185,6 +197,11 @@ def run_mp(bench):
     both[300000] = lambda: struct.pack_into("<Q", bench.ctl, 384, 1)
     w, r = mp(bench, 0, A, 2, 4, 64, 56, 1, at=both, max_ns=10**12)
     same("mp aborted", (w["status"], r["status"], r["payload_bad"]), (IDLE, ABORTED, 4))
+    # also one that finds every message there, and so never waits
+    bench.fresh()
+    slots(bench.a, 0, SEED, 100, 4, 64, 56)
+    w, r = mp(bench, 0, A, 100, 4, 64, 56, 3, at=go_then_all(bench, 56))
+    same("mp aborted, never waiting", (w["status"], r["status"], r["rounds"], r["bad"], r["ok"]), (IDLE, ABORTED, 31, 0, 4))
 
 
 def wide(bench, dst, src, rounds, words, slot, flag, idiom, threads, at=None, max_ns=10**9, pace=0, **more):
@@ -239,6 +256,10 @@ def run_wide(bench):
     both[300000] = lambda: struct.pack_into("<Q", bench.ctl, 384, 1)
     w, r = wide(bench, 0, A, 2, 4, 64, 56, 1, 64, at=both, max_ns=10**12)
     same("wide aborted", (w["status"], r["status"], r["payload_bad"]), (IDLE, ABORTED, 4))
+    bench.fresh()
+    slots(bench.a, 0, SEED, 100, 4, 64, 56)
+    w, r = wide(bench, 0, A, 100, 4, 64, 56, 11, 64, at=go_then_all(bench, 56))
+    same("wide aborted, never waiting", (w["status"], r["status"], r["rounds"], r["bad"], r["ok"]), (IDLE, ABORTED, 31, 0, 4))
 
 
 def ll_word(seed, slot_word, j, mode):
