@@ -23,17 +23,13 @@
 #define FIELD_RECOVERY 230    /* NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: 0 none */
 #define FABRIC_COMPLETED 3    /* nvmlGpuFabricState_t: the set-up is over, well or not */
 #define PROCESSES 256
+#define RECORD 24      /* bytes of nvmlProcessInfo_t as documented; it begins with the pid */
+#define RECORD_MOST 32 /* see record_bytes() */
+#define UNWRITTEN 0xa5 /* the last byte of no record: they end with the high byte of a number of bytes, or of an instance */
 #define SIMULATED_UID 1000 /* of an ordinary user of a simulated host */
 #define SECOND UINT64_C(1000000000)
 
 typedef void *nvml_device;
-
-struct nvml_process { /* nvmlProcessInfo_t, version 2 and 3 */
-	unsigned pid;
-	unsigned long long used_bytes;
-	unsigned gpu_instance;
-	unsigned compute_instance;
-};
 
 struct nvml_fabric { /* nvmlGpuFabricInfo_t */
 	unsigned char cluster[16];
@@ -67,8 +63,8 @@ struct nvml_field { /* nvmlFieldValue_t */
 	N(compute_mode, "nvmlDeviceGetComputeMode", (nvml_device, int *)) \
 	N(display, "nvmlDeviceGetDisplayActive", (nvml_device, int *)) \
 	N(fabric, "nvmlDeviceGetGpuFabricInfo", (nvml_device, struct nvml_fabric *)) \
-	N(processes, "nvmlDeviceGetComputeRunningProcesses_v3", (nvml_device, unsigned *, struct nvml_process *)) \
-	N(mps, "nvmlDeviceGetMPSComputeRunningProcesses_v3", (nvml_device, unsigned *, struct nvml_process *)) \
+	N(processes, "nvmlDeviceGetComputeRunningProcesses_v3", (nvml_device, unsigned *, void *)) \
+	N(mps, "nvmlDeviceGetMPSComputeRunningProcesses_v3", (nvml_device, unsigned *, void *)) \
 	N(process_name, "nvmlSystemGetProcessName", (unsigned, char *, unsigned)) \
 	N(link_state, "nvmlDeviceGetNvLinkState", (nvml_device, unsigned, int *)) \
 	N(fields, "nvmlDeviceGetFieldValues", (nvml_device, int, struct nvml_field *))
@@ -129,11 +125,27 @@ static int is_mps(const struct table *t, unsigned pid)
 	       memmem(name, sizeof name, "nvidia-cuda-mps", strlen("nvidia-cuda-mps")) != NULL;
 }
 
+/* How large the records are that a driver wrote into memory full of UNWRITTEN. What is called version 3 gained a member in the first
+ * drivers of release 535 and lost it again later (XuehaiPan/nvitop#79, NVIDIA/go-nvml#75); another driver wrote those of version 1
+ * (XuehaiPan/nvitop#226). Read at the wrong step, the users of a GPU would be invented and overlooked. */
+static size_t record_bytes(const unsigned char *list, size_t bytes, unsigned count)
+{
+	static const size_t sizes[] = {16, RECORD, RECORD_MOST};
+
+	while (bytes > 0 && list[bytes - 1] == UNWRITTEN)
+		bytes--;
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+		if (bytes <= count * sizes[i])
+			return sizes[i];
+	return RECORD;
+}
+
 static void ask_processes(const struct table *t, uint32_t g)
 {
-	static struct nvml_process list[PROCESSES];
+	static _Alignas(8) unsigned char list[PROCESSES * RECORD_MOST];
 	nvml_device device = t->ask->device[g];
 	unsigned count = PROCESSES;
+	size_t record;
 	int32_t mps = P2S_UNREAD;
 	int other = 0;
 	int busy = 0;
@@ -142,19 +154,24 @@ static void ask_processes(const struct table *t, uint32_t g)
 	if (t->mps != NULL && t->mps(device, &count, list) == NVML_OK)
 		mps = count > 0;
 	count = PROCESSES;
+	memset(list, UNWRITTEN, sizeof list);
 	rc = t->processes != NULL ? t->processes(device, &count, list) : NVML_NOT_SUPPORTED;
 	if (rc != NVML_OK && rc != NVML_INSUFFICIENT_SIZE) {
 		if (mps != P2S_UNREAD)
 			tell(t, g, P2S_GPU_FACT_MPS, mps);
 		return;
 	}
+	record = record_bytes(list, sizeof list, count);
 	for (unsigned i = 0; i < count && i < PROCESSES && rc == NVML_OK; i++) {
-		enum owner owner = owner_of(t, list[i].pid);
+		enum owner owner;
+		unsigned pid;
 
+		memcpy(&pid, list + i * record, sizeof pid);
+		owner = owner_of(t, pid);
 		other |= owner == OWNER_OTHER;
 		busy |= owner == OWNER_CALLER || owner == OWNER_NOBODY;
 		if (mps != P2S_YES)
-			mps = is_mps(t, list[i].pid);
+			mps = is_mps(t, pid);
 	}
 	/* So many that they do not fit: somebody's certainly. */
 	busy |= rc == NVML_INSUFFICIENT_SIZE;

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,27 +23,34 @@
 #include "helper/nvml_facts.h"
 #include "ipc/proto.h"
 
-struct process { /* nvmlProcessInfo_t */
+struct process { /* nvmlProcessInfo_t: all that any driver ever gave it */
 	unsigned pid;
 	unsigned long long used_bytes;
 	unsigned gpu_instance;
 	unsigned compute_instance;
+	unsigned long long protected_bytes;
 };
 
+#define RECORD 24
 #define OTHER_USER 12345
+
+static const size_t records[] = {16, RECORD, sizeof(struct process)};
 
 static unsigned pids[8];
 static unsigned pid_count;
+static size_t record = RECORD; /* bytes of one, as this driver has them */
 
-int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *list);
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, unsigned char *list);
 
-int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *list)
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, unsigned char *list)
 {
 	(void)device;
 	assert_true(*count >= pid_count);
-	memset(list, 0, pid_count * sizeof *list);
-	for (unsigned i = 0; i < pid_count; i++)
-		list[i].pid = pids[i];
+	for (unsigned i = 0; i < pid_count; i++) {
+		struct process one = {pids[i], 306184192, UINT32_MAX, UINT32_MAX, 0};
+
+		memcpy(list + i * record, &one, record);
+	}
 	*count = pid_count;
 	return 0;
 }
@@ -144,6 +152,58 @@ static void all_are_looked_at(void **state)
 	assert_int_equal(ask(P2S_GPU_FACT_BUSY_PROCESS), P2S_YES);
 }
 
+/* A process of another user; it ends with the test. */
+static pid_t start_another_users(int pipe_fds[2])
+{
+	char byte;
+	pid_t child;
+
+	if (geteuid() != 0)
+		return 1; /* the first process is root's */
+	assert_int_equal(pipe(pipe_fds), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (setpgid(0, 0) != 0 || setuid(OTHER_USER) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
+			write(pipe_fds[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(read(pipe_fds[0], &byte, 1), 1);
+	return child;
+}
+
+/* Drivers differ in the size of a record, and none says which it has: what is in between must not pass for processes, nor hide them. */
+static void records_of_any_size_are_told_apart(void **state)
+{
+	int fds[2];
+	pid_t other = start_another_users(fds);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
+		record = records[i];
+		for (pid_count = 1; pid_count <= 8; pid_count++) {
+			for (unsigned k = 0; k < pid_count; k++)
+				pids[k] = (unsigned)getpid();
+			assert_int_equal(ask(P2S_GPU_FACT_BUSY_PROCESS), P2S_NO);
+			assert_int_equal(ask(P2S_GPU_FACT_OTHER_PROCESS), P2S_NO);
+			for (unsigned at = 0; at < pid_count; at++) {
+				pids[at] = (unsigned)other;
+				assert_int_equal(ask(P2S_GPU_FACT_OTHER_PROCESS), P2S_YES);
+				pids[at] = (unsigned)getpid();
+			}
+		}
+	}
+	record = RECORD;
+	if (geteuid() == 0) {
+		kill(other, SIGKILL);
+		waitpid(other, NULL, 0);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
 /* No process can be seen, and we are nobody who may send a signal to target: as where /proc hides what is not the reader's. */
 static int hide_all(pid_t target)
 {
@@ -191,6 +251,7 @@ int main(void)
 		cmocka_unit_test(a_pid_that_cannot_be_resolved_is_busy),
 		cmocka_unit_test(the_callers_other_programs_are_busy),
 		cmocka_unit_test(all_are_looked_at),
+		cmocka_unit_test(records_of_any_size_are_told_apart),
 		cmocka_unit_test(hidden_processes_are_other_users),
 	};
 
