@@ -136,11 +136,34 @@ static void of_root(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* Root's folders are for all, also where its mask is narrow (027 and 077 are what hardening guides ask for); a user's are the user's. */
+static void whatever_the_mask(void **state)
+{
+	const struct place *p = *state;
+	char dir[128];
+	struct p2s_request r = {.cache_dir = dir};
+	struct p2s_places places;
+	mode_t wanted = geteuid() == 0 ? 0755 : 0700;
+	struct stat st;
+	mode_t old;
+
+	snprintf(dir, sizeof dir, "%s/below", p->below);
+	old = umask(077);
+	p2s_places_open(&places, &r, 1);
+	umask(old);
+	assert_int_equal(places.write, 0);
+	p2s_places_close(&places);
+	assert_int_equal(stat(p->below, &st), 0);
+	assert_int_equal(st.st_mode & 0777, wanted);
+	assert_int_equal(stat(dir, &st), 0);
+	assert_int_equal(st.st_mode & 0777, wanted);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(environment), T(of_another_user), T(of_root)};
+	const struct CMUnitTest tests[] = {T(environment), T(of_another_user), T(of_root), T(whatever_the_mask)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,25 @@ static void first_writer_wins(void **state)
 	p2s_record_free(&b);
 }
 
+/* A record is for everybody who may look into its folder, whatever the mask of who wrote it. */
+static void a_mask_hides_no_record(void **state)
+{
+	struct place *p = *state;
+	struct p2s_record a;
+	struct stat st;
+	mode_t old;
+
+	make(&a, P2PSAFE_VERDICT_OK);
+	old = umask(0777);
+	assert_int_equal(p2s_store_publish(p->dir, &a, 1, "{\"full\":1}"), 1);
+	umask(old);
+	assert_int_equal(fstatat(p->dir, "1.json", &st, 0), 0);
+	assert_int_equal(st.st_mode & 0777, 0644);
+	assert_int_equal(fstatat(p->dir, a.full_name, &st, 0), 0);
+	assert_int_equal(st.st_mode & 0777, 0644);
+	p2s_record_free(&a);
+}
+
 /* What is broken may have taken a permission back: the older one is no answer, but whoever replaces it still knows it. */
 static void a_broken_newest_one_is_no_answer(void **state)
 {
@@ -339,7 +358,8 @@ static void stopped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(first_writer_wins, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_mask_hides_no_record, setup, teardown),
+	                                   cmocka_unit_test_setup_teardown(first_writer_wins, setup, teardown),
 		cmocka_unit_test_setup_teardown(stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_broken_newest_one_is_no_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_report_that_was_changed_is_not_believed, setup, teardown),

@@ -24,6 +24,20 @@ static void add(struct p2s_places *p, const char *a, const char *b)
 	snprintf(place->dir, sizeof place->dir, "%s%s", a, b);
 }
 
+/* A folder with that mode, whatever our mask. */
+static void make_folder(const char *path, mode_t mode)
+{
+	int fd;
+
+	if (mkdir(path, mode) != 0)
+		return;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(void)!fchmod(fd, mode);
+	close(fd);
+}
+
 /* Creates the missing tail of a path: the user's folders for the user alone, root's readable for all. */
 static void make_path(const char *path)
 {
@@ -33,10 +47,10 @@ static void make_path(const char *path)
 	snprintf(part, sizeof part, "%s", path);
 	for (char *slash = part + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
 		*slash = '\0';
-		mkdir(part, mode);
+		make_folder(part, mode);
 		*slash = '/';
 	}
-	mkdir(part, mode);
+	make_folder(part, mode);
 }
 
 /* Could a missing folder be made? True if the nearest folder above it may be written. */

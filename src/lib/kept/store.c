@@ -141,6 +141,8 @@ static int32_t write_file(int dir, const char *name, const char *text)
 
 	if (fd < 0)
 		return 0;
+	/* It is for all who may look into the folder, whatever our mask: of root's record they would know nothing but that it is there. */
+	(void)!fchmod(fd, 0644);
 	ok = write_all(fd, text) && fsync(fd) == 0;
 	close(fd);
 	if (!ok)
