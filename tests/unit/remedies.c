@@ -158,6 +158,58 @@ static void ordinary_translated_host(void **state)
 	p2s_model_free(&m);
 }
 
+/* What the kernel that runs can do, and what it does wrongly. */
+static void kernels_of_other_releases(void **state)
+{
+	static const struct {
+		int32_t major, minor, warns, alone;
+	} cases[] = {{5, 15, 0, 1}, {6, 3, 0, 1}, {6, 4, 0, 0}, {6, 10, 0, 0}, {6, 11, 1, 0}, {6, 14, 1, 0}, {6, 15, 0, 0}, {-1, -1, 1, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct p2s_model m;
+
+		base(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+		translated(&m);
+		m.facts.host.kernel_major = cases[i].major;
+		m.facts.host.kernel_minor = cases[i].minor;
+		explain(&m);
+		assert_int_equal(strstr(remedy(&m, "A1")->risk, "6.14.2") != NULL, cases[i].warns);
+		assert_int_equal(strstr(remedy(&m, "I3")->what, "alone in its group") != NULL, cases[i].alone);
+		p2s_model_free(&m);
+	}
+}
+
+/* One GPU was tried in an identity domain and did not start: nobody is told to do that to all of them. */
+static void identity_was_tried(void **state)
+{
+	static const int32_t sme[] = {P2S_YES, P2S_UNREAD, P2S_NO};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(sme); i++) {
+		struct p2s_model m;
+
+		base(&m, 3, P2PSAFE_VERDICT_UNTESTED);
+		translated(&m);
+		snprintf(m.gpus[2].domain_type, sizeof m.gpus[2].domain_type, "identity");
+		m.iommu_state = P2PSAFE_IOMMU_MIXED;
+		m.facts.host.sme = sme[i];
+		assert_int_equal(p2s_model_find(&m, "IOMMU_TRANSLATED", P2PSAFE_SEVERITY_WARNING, P2PSAFE_CONFIDENCE_LOW, 0, -1, "here", "so"),
+		                 1);
+		assert_int_equal(p2s_model_find(&m, "GPU_INIT_FAILED", P2PSAFE_SEVERITY_ERROR, P2PSAFE_CONFIDENCE_MEDIUM, 2, -1, "log",
+		                                "firmware boot failed while the group is identity: ..."),
+		                 1);
+		assert_int_equal(p2s_rules_remedy(&m), 1);
+		is(&m, "I0", "applies");
+		is(&m, "I3", "forbidden");
+		assert_non_null(strstr(remedy(&m, "I3")->why, "0000:03:00.0"));
+		is(&m, "I1", sme[i] == P2S_NO ? "forbidden" : "applies");
+		if (sme[i] != P2S_NO)
+			assert_non_null(strstr(remedy(&m, "I1")->what, "mem_encrypt=off"));
+		p2s_model_free(&m);
+	}
+}
+
 /* Without root the ACS words are not read: nothing is said about them. */
 static void unread_acs(void **state)
 {
@@ -499,7 +551,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(founding_host), cmocka_unit_test(every_bridge_is_named),
 		cmocka_unit_test(ordinary_translated_host),
-		cmocka_unit_test(unread_acs),
+		cmocka_unit_test(kernels_of_other_releases), cmocka_unit_test(identity_was_tried), cmocka_unit_test(unread_acs),
 		cmocka_unit_test(passthrough_is_asked_for_already),
 		cmocka_unit_test(honest_guest),
 		cmocka_unit_test(lying_guest),

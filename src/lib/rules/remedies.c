@@ -10,7 +10,7 @@
 /* What is the case here. All 0 or 1, but for remap and shared, which may be unknown (-1). */
 struct situation {
 	int32_t vetoed;
-	int32_t guest, confidential, snp, sme, vfio;
+	int32_t guest, confidential, snp, sme, no_sme, vfio;
 	int32_t snp_iommu;  /* the IOMMU's own line about SNP, whether or not KVM uses it */
 	int32_t no_qemu;    /* a hypervisor that knows no cliques */
 	int32_t new_kernel; /* 6.12 or later */
@@ -130,6 +130,7 @@ static struct situation look(const struct p2s_model *m)
 		.confidential = h->confidential_guest == P2S_YES,
 		.snp = h->snp == P2S_YES || m->snp_host == 1,
 		.sme = h->sme == P2S_YES,
+		.no_sme = h->sme == P2S_NO,
 		.vfio = h->vfio_gpus > 0,
 		.snp_iommu = logged(m, P2S_LOG_SNP_ON) && !logged(m, P2S_LOG_SNP_REFUSED),
 		.no_qemu = no_qemu(m),
@@ -246,6 +247,13 @@ static void put_word(struct text *t, const struct p2s_model *m, const struct sit
 		put(t, amd ? "amd_iommu=off" : arm ? "iommu.passthrough=1" : "intel_iommu=off");
 	else if (IS("snp")) /* unread is not off */
 		put(t, m->facts.host.snp == P2S_UNREAD && amd ? "; SEV-SNP, if it is on (not readable here), ends" : "");
+	else if (IS("acs_fix")) /* Linux 9cf8a952d57b, of 6.15, for 47c8846a49ba, of 6.11: what firmware set stayed, lists failed */
+		put(t, p2s_about_kernel_from(m, 6, 11) != 0 && p2s_about_kernel_from(m, 6, 15) != 1
+				   ? "; kernels 6.11 to 6.14 do neither rightly before 6.12.23, 6.13.11 and 6.14.2: look at ACSCtl (lspci -vv) "
+					 "afterwards"
+				   : "");
+	else if (IS("alone"))
+		put(t, p2s_about_kernel_from(m, 6, 4) == 0 ? " (before kernel 6.4 only where the GPU is alone in its group)" : "");
 	else if (IS("ports"))
 		put_bridges(t, m, "", ";", "");
 	else if (IS("config_acs")) /* from the right: SV, TB, RR, CR, UF, EC, DT */
