@@ -568,6 +568,50 @@ static void an_old_line_does_not_outweigh_what_is_there(void **state)
 	p2s_model_free(&m);
 }
 
+/* The group's type was changed since, or a driver loaded that does it right. */
+static void an_earlier_fault_is_no_cause_where_all_is_right(void **state)
+{
+	struct p2s_model m;
+	struct p2s_log_event *e;
+
+	(void)state;
+	base(&m, 2);
+	OK(&m);
+	e = logged(&m, P2S_LOG_AMD_FAULT, 0, "AMD-Vi: Event logged [IO_PAGE_FAULT]");
+	e->owner = e->owner_bar = 1;
+	assert_int_equal(severity_of(&m, "IOMMU_FAULT_LOGGED", 0), P2PSAFE_SEVERITY_INFO);
+	result(&m, 0, 1, P2PSAFE_VERDICT_CORRUPT);
+	assert_int_equal(severity_of(&m, "IOMMU_FAULT_LOGGED", 0), P2PSAFE_SEVERITY_ERROR);
+	OK(&m);
+	m.facts.log[0].in_test = 1; /* it is of this test, whatever the bytes say */
+	assert_int_equal(severity_of(&m, "IOMMU_FAULT_LOGGED", 0), P2PSAFE_SEVERITY_ERROR);
+	p2s_model_free(&m);
+}
+
+/* GPUDirect RDMA of a network card, say: it is told, and explains nothing between GPUs. */
+static void a_fault_of_another_device_is_no_cause(void **state)
+{
+	struct p2s_model m;
+	struct p2s_log_event *e;
+
+	(void)state;
+	base(&m, 2);
+	translate(&m);
+	CORRUPT(&m);
+	e = logged(&m, P2S_LOG_AMD_FAULT, -1, "mlx5_core 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT]");
+	e->owner = e->owner_bar = 1;
+	snprintf(e->device, sizeof e->device, "0000:41:00.0");
+	assert_int_equal(severity_of(&m, "IOMMU_FAULT_LOGGED", HOST), P2PSAFE_SEVERITY_INFO);
+	assert_non_null(strstr(find(&m, "IOMMU_TRANSLATED", HOST, HOST)->evidence[0].text, "log of faults: none"));
+	domain(&m, "identity");
+	assert_int_equal(severity_of(&m, "IOMMU_FAULT_LOGGED", HOST), P2PSAFE_SEVERITY_INFO);
+	assert_non_null(find(&m, "P2P_FALSE_CAPABILITY", 0, 1));
+	/* without a segment it may be of either of two GPUs */
+	snprintf(m.facts.log[0].device, sizeof m.facts.log[0].device, "%s", strchr(m.gpus[0].address, ':') + 1);
+	assert_int_equal(severity_of(&m, "IOMMU_FAULT_LOGGED", HOST), P2PSAFE_SEVERITY_ERROR);
+	p2s_model_free(&m);
+}
+
 /* Only an address of a peer's BAR shows that the driver handed it out raw. */
 static void a_fault_elsewhere_is_no_raw_address(void **state)
 {
@@ -671,6 +715,8 @@ int main(void)
 		cmocka_unit_test(a_fault_is_attributed),
 		cmocka_unit_test(an_old_line_does_not_outweigh_what_is_there),
 		cmocka_unit_test(a_fault_elsewhere_is_no_raw_address),
+		cmocka_unit_test(an_earlier_fault_is_no_cause_where_all_is_right),
+		cmocka_unit_test(a_fault_of_another_device_is_no_cause),
 		cmocka_unit_test(a_unit_that_is_there_is_not_off),
 		cmocka_unit_test(what_is_expected_of_translation),
 		cmocka_unit_test(a_log_read_in_part_is_told_as_such),

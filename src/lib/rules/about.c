@@ -60,6 +60,13 @@ struct p2s_tally p2s_about_tally(const struct p2s_model *m, int32_t g)
 	return t;
 }
 
+int32_t p2s_about_all_right(const struct p2s_model *m, int32_t g)
+{
+	struct p2s_tally t = p2s_about_tally(m, g);
+
+	return t.pairs > 0 && t.ok == t.pairs;
+}
+
 int32_t p2s_about_shared(const struct p2s_model *m, int32_t a, int32_t b)
 {
 	const struct p2s_gpu_facts *x = &m->gpus[a].facts;

@@ -49,6 +49,8 @@ struct p2s_tally {
 	size_t pairs, ok, bad, untested, unsupported, degraded;
 };
 struct p2s_tally p2s_about_tally(const struct p2s_model *m, int32_t g);
+/* Every transfer with GPU g (-1: of all of them) is right: what was logged before is no cause of anything. */
+int32_t p2s_about_all_right(const struct p2s_model *m, int32_t g);
 /* Bridges that both paths run through; -1 when a path is not known. */
 int32_t p2s_about_shared(const struct p2s_model *m, int32_t a, int32_t b);
 /* 1 if the bridge's ACS control word turns peer traffic towards the root complex; 0 no, or not read. */

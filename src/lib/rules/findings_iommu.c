@@ -56,12 +56,27 @@ static struct domains look(const struct p2s_model *m)
 	return d;
 }
 
+/* The line names a device, and no GPU here has that address, in whatever segment. */
+static int32_t of_another(const struct p2s_model *m, const struct p2s_log_event *e)
+{
+	const char *first = strchr(e->device, ':');
+	int32_t any_segment = first != NULL && strchr(first + 1, ':') == NULL;
+
+	for (size_t i = 0; i < m->gpu_count; i++) {
+		const char *at = any_segment ? strchr(m->gpus[i].address, ':') : m->gpus[i].address;
+
+		if (at != NULL && strcmp(at + any_segment, e->device) == 0)
+			return 0;
+	}
+	return e->gpu < 0 && e->device[0] != '\0';
+}
+
 static const char *log_word(const struct p2s_model *m)
 {
 	size_t faults = 0;
 
 	for (size_t i = 0; i < m->facts.log_count; i++)
-		faults += p2s_log_class(m->facts.log[i].kind) == P2S_LOG_CLASS_FAULT;
+		faults += p2s_log_class(m->facts.log[i].kind) == P2S_LOG_CLASS_FAULT && !of_another(m, &m->facts.log[i]);
 	if (faults > 0)
 		return "some";
 	switch (m->facts.host.log_state) {
@@ -228,8 +243,13 @@ int32_t p2s_find_fault(const struct p2s_about *a, struct p2s_claim *c)
 		P2S_SAY(c->value[3], "; during %s>%s", a->m->gpus[e->src].address, a->m->gpus[e->dst].address);
 	else
 		P2S_SAY(c->value[3], "%s", e->in_test ? "; during the test" : "; before the test");
-	/* Before the test and at no peer's address it may have been anything. */
-	if (!e->in_test && (e->owner < 0 || e->owner == e->gpu)) {
+	if (of_another(a->m, e)) {
+		/* A network card or the like at a GPU's memory: between GPUs that explains nothing. */
+		P2S_SAY(c->value[3], "; of another device");
+		c->severity = P2PSAFE_SEVERITY_INFO;
+	} else if (!e->in_test && e->gpu >= 0 && p2s_about_all_right(a->m, e->gpu)) {
+		c->severity = P2PSAFE_SEVERITY_INFO; /* the type of a group can be changed while the machine runs */
+	} else if (!e->in_test && (e->owner < 0 || e->owner == e->gpu)) { /* before, and at no peer's address: of anything */
 		c->severity = P2PSAFE_SEVERITY_WARNING;
 		c->confidence = P2PSAFE_CONFIDENCE_MEDIUM;
 	}

@@ -83,14 +83,6 @@ int32_t p2s_find_aer_fatal(const struct p2s_about *a, struct p2s_claim *c)
 	return 1;
 }
 
-/* What was logged before is no cause where every transfer with this GPU is right; gpu -1: of all of them. */
-static int32_t all_right(const struct p2s_model *m, int32_t gpu)
-{
-	struct p2s_tally t = p2s_about_tally(m, gpu);
-
-	return t.pairs > 0 && t.ok == t.pairs;
-}
-
 /* The number behind "BAR " as a whole: before 6.10 the kernel numbers windows of SR-IOV from 7 and of bridges from 13 in the
  * same words (drivers/pci/setup-res.c). -1 none. */
 static long window_number(const char *text)
@@ -137,7 +129,7 @@ int32_t p2s_find_bar_no_space_log(const struct p2s_about *a, struct p2s_claim *c
 	room = has_room_now(&a->m->gpus[e->gpu], e->text);
 	if (room)
 		P2S_SAY(c->value[1], " (it has one now)");
-	if (room || all_right(a->m, e->gpu))
+	if (room || p2s_about_all_right(a->m, e->gpu))
 		c->severity = P2PSAFE_SEVERITY_INFO;
 	return 1;
 }
@@ -154,7 +146,7 @@ int32_t p2s_find_bar_unaligned(const struct p2s_about *a, struct p2s_claim *c)
 	c->gpu = e->owner >= 0 ? e->owner : e->gpu;
 	P2S_SAY(c->value[1], "0x%" PRIx64, e->fault_address);
 	P2S_SAY(c->value[2], "0x%" PRIx64, e->flags);
-	if (all_right(a->m, c->gpu))
+	if (p2s_about_all_right(a->m, c->gpu))
 		c->severity = P2PSAFE_SEVERITY_INFO;
 	return 1;
 }
