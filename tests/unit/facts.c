@@ -118,6 +118,29 @@ static void groups_without_a_type_file(void **state)
 	p2s_model_free(&m);
 }
 
+/* The first domain of Xen sees no IOMMU, and Xen may well use one. */
+static void xen_owns_the_iommu(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	forget("root/sys/bus/pci/devices/0000:01:00.0/iommu_group");
+	forget("root/sys/bus/pci/devices/0000:02:00.0/iommu_group");
+	look(&m);
+	assert_int_equal(m.iommu_state, P2PSAFE_IOMMU_NONE);
+	assert_int_equal(m.gpus[0].facts.has_iommu_link, P2S_NO);
+	p2s_model_free(&m);
+	tmp_write(base, "root/sys/hypervisor/type", "xen\n");
+	tmp_write(base, "root/sys/hypervisor/properties/features", "00000a01\n");
+	look(&m);
+	assert_string_equal(m.virtualization, "none");
+	assert_int_equal(m.iommu_state, P2PSAFE_IOMMU_UNKNOWN);
+	assert_int_equal(m.iommu_confidence, P2PSAFE_CONFIDENCE_LOW);
+	assert_int_equal(m.gpus[0].facts.has_iommu_link, P2S_UNREAD);
+	assert_true(evidence_says(&m, "the IOMMU is Xen's"));
+	p2s_model_free(&m);
+}
+
 static void vfio_owns_its_groups(void **state)
 {
 	struct p2s_model m;
@@ -307,6 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(every_type, setup, teardown),
 	                                   cmocka_unit_test_setup_teardown(groups_without_a_type_file, setup, teardown),
 	                                   cmocka_unit_test_setup_teardown(vfio_owns_its_groups, setup, teardown),
+	                                   cmocka_unit_test_setup_teardown(xen_owns_the_iommu, setup, teardown),
 	                                   cmocka_unit_test_setup_teardown(units_by_driver, setup, teardown),
 	                                   cmocka_unit_test_setup_teardown(gpu_attributes, setup, teardown),
 	                                   cmocka_unit_test_setup_teardown(driver_signs, setup, teardown),

@@ -102,6 +102,16 @@ static int32_t judge_by_words(struct p2s_model *m)
 	                                                                    : "no passthrough is asked for; this kernel shows no state");
 }
 
+/* Xen keeps the IOMMU for itself: its first domain, which is the machine and no guest, sees neither units nor groups, and they
+ * are at work all the same. */
+static int32_t xen_has_it(const struct p2s_fsroot *root, const struct p2s_host_facts *h)
+{
+	char text[32];
+
+	return h->hypervisor == P2S_NO && p2s_fsroot_line(root, "/sys/hypervisor/type", text, sizeof text) == P2S_READ_OK &&
+	       strcmp(text, "xen") == 0;
+}
+
 static void judge(struct p2s_model *m, const struct tally *t, int32_t visible)
 {
 	if (t->identity == t->gpus) {
@@ -147,6 +157,14 @@ int32_t p2s_iommu_judge(const struct p2s_fsroot *root, struct p2s_model *m)
 	if (h->hypervisor == P2S_YES &&
 	    !p2s_model_add_iommu_evidence(m, "virtual machine", "only what the guest has; the host's IOMMU cannot be seen from here"))
 		return 0;
+	if (xen_has_it(root, h)) {
+		visible = 0;
+		for (size_t i = 0; i < m->gpu_count; i++)
+			if (m->gpus[i].facts.has_iommu_link == P2S_NO)
+				m->gpus[i].facts.has_iommu_link = P2S_UNREAD;
+		if (!p2s_model_add_iommu_evidence(m, "/sys/hypervisor/type", "xen: the IOMMU is Xen's, and cannot be seen from its first domain"))
+			return 0;
+	}
 	if (t.gpus == 0)
 		return 1;
 	if (t.no_file == t.gpus)
