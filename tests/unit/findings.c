@@ -80,6 +80,8 @@ YES(passthrough) { guest(m, -2); CORRUPT(m); }
 NO(passthrough) { guest(m, 1); CORRUPT(m); }
 YES(cloud) { guest(m, -2); REFUSED(m); snprintf(host(m)->dmi_vendor, sizeof host(m)->dmi_vendor, "Amazon EC2"); }
 NO(cloud) { REFUSED(m); snprintf(host(m)->dmi_vendor, sizeof host(m)->dmi_vendor, "Amazon EC2"); } /* .metal */
+YES(cloud_nvlink) { yes_cloud(m); by_nvlink(m); }
+NO(cloud_nvlink) { yes_cloud(m); by_nvlink(m); OK(m); offer(m); }
 YES(topology) { guest(m, -2); m->gpus[0].numa_node = m->gpus[1].numa_node = -1; }
 NO(topology) { m->gpus[0].numa_node = m->gpus[1].numa_node = -1; }
 YES(wsl) { host(m)->wsl = P2S_YES; }
@@ -251,6 +253,7 @@ static const struct {
 	CASE(false_clique, "VM_FALSE_CLIQUE", 0, 1, ERROR, HIGH),
 	CASE(passthrough, "VM_PASSTHROUGH", 1, 0, ERROR, MEDIUM),
 	CASE(cloud, "CLOUD_VM_NO_P2P", HOST, HOST, WARNING, MEDIUM),
+	CASE(cloud_nvlink, "CLOUD_VM_NO_P2P", HOST, HOST, WARNING, MEDIUM),
 	CASE(topology, "VM_TOPOLOGY_HIDDEN", HOST, HOST, INFO, HIGH),
 	CASE(wsl, "WSL2", HOST, HOST, WARNING, HIGH),
 	CASE(cc_guest, "CC_MODE", HOST, HOST, WARNING, HIGH),

@@ -162,6 +162,12 @@ static struct p2s_log_event *asked_for(struct p2s_model *m, int32_t recovery)
 	return e;
 }
 
+static void by_nvlink(struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->pair_count; i++)
+		m->pairs[i].path = P2PSAFE_PATH_NVL;
+}
+
 static void guest(struct p2s_model *m, int32_t clique)
 {
 	host(m)->hypervisor = P2S_YES;

@@ -36,8 +36,9 @@ static const char *cloud(const struct p2s_model *m)
 	return NULL;
 }
 
-/* Directions over PCIe that are refused, or not tested at all. Returns 0 when there is none, or when something works. */
-static int32_t refused(const struct p2s_model *m, char *out, size_t cap, int32_t *untested)
+/* Directions over PCIe that are refused, or not tested at all; with wires also those over NVLink that are refused. Returns 0
+ * when there is none, or when something works. */
+static int32_t refused(const struct p2s_model *m, int32_t wires, char *out, size_t cap, int32_t *untested)
 {
 	size_t pairs = 0;
 	size_t no = 0;
@@ -46,7 +47,7 @@ static int32_t refused(const struct p2s_model *m, char *out, size_t cap, int32_t
 	for (size_t i = 0; i < m->pair_count; i++) {
 		const struct p2s_pair *p = &m->pairs[i];
 
-		if (by_wire(p))
+		if (by_wire(p) && (!wires || p->can_access != 0))
 			continue;
 		pairs++;
 		no += p->verdict == P2PSAFE_VERDICT_UNSUPPORTED || p->can_access == 0;
@@ -65,7 +66,7 @@ int32_t p2s_find_vm_cloud(const struct p2s_about *a, struct p2s_claim *c)
 	const char *who = cloud(a->m);
 	int32_t untested;
 
-	if (!in_guest(a->m) || who == NULL || !refused(a->m, c->value[1], sizeof c->value[1], &untested) || untested)
+	if (!in_guest(a->m) || who == NULL || !refused(a->m, 1, c->value[1], sizeof c->value[1], &untested) || untested)
 		return 0;
 	P2S_SAY(c->value[0], "%s", who);
 	return 1;
@@ -78,7 +79,7 @@ int32_t p2s_find_vm_no_clique(const struct p2s_about *a, struct p2s_claim *c)
 	size_t group = 0;
 	int32_t untested;
 
-	if (!in_guest(a->m) || cloud(a->m) != NULL || !refused(a->m, c->value[1], sizeof c->value[1], &untested))
+	if (!in_guest(a->m) || cloud(a->m) != NULL || !refused(a->m, 0, c->value[1], sizeof c->value[1], &untested))
 		return 0;
 	for (size_t i = 0; i < a->m->gpu_count; i++) {
 		if (!a->m->gpus[i].in_group)
