@@ -158,6 +158,8 @@ static const char *reason(struct p2s_run *run, uint32_t a, uint32_t b)
 
 	if (atomic_load(&run->gpu[a].out) || atomic_load(&run->gpu[b].out))
 		return "a GPU of this pair took no further part";
+	if (way->refused)
+		return "what is known of it speaks against a test"; /* a finding says what that is */
 	if (atomic_load(&run->stopped))
 		return "stopped for safety";
 	if (atomic_load(&run->deadline))

@@ -119,6 +119,7 @@ struct p2s_way { /* a directed pair */
 	uint64_t limit;
 	int32_t map[P2S_M_COUNT]; /* P2S_MAP_* */
 	int32_t map_error[P2S_M_COUNT];
+	int refused;    /* the library knows what speaks against first contact */
 	int first_done; /* first contact was made */
 	int clean;      /* first contact was clean */
 	atomic_int bad; /* some leg was CORRUPT, HANG or ERROR */

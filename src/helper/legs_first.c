@@ -172,6 +172,7 @@ static void contact(struct p2s_run *run, uint32_t a, uint32_t b)
 		if (go != P2S_RISK_GO) {
 			if (go == P2S_RISK_STOP && p2s_run_may_start(run)) /* else it was only too late */
 				atomic_store(&run->stopped, 1);
+			way->refused = go == P2S_RISK_SKIP;
 			return;
 		}
 		p2s_klog_contact(run, a, b);
