@@ -126,6 +126,24 @@ static void no_atomics(void **state)
 	p2s_model_free(&m);
 }
 
+/* What frameworks do over symmetric memory without being asked has variables of its own. */
+static void symmetric_memory_that_is_on_by_default(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	judged(&m, 2, P2PSAFE_VERDICT_CORRUPT);
+	assert_string_equal(setting(&m, "SGLANG_DISABLE_MULTIMEM_AG")->value, "1");
+	assert_string_equal(setting(&m, "LAMPORT_RS_SCONV")->value, "0");
+	for (size_t i = 0; i < m.setting_count; i++)
+		if (strcmp(m.settings[i].name, "SGLANG_DISABLE_MULTIMEM_AG") == 0 || strcmp(m.settings[i].name, "LAMPORT_RS_SCONV") == 0) {
+			assert_int_equal(m.settings[i].consumer, P2PSAFE_CONSUMER_SYMMETRIC_MEMORY);
+			assert_int_equal(m.settings[i].scope, P2PSAFE_SCOPE_JOB);
+			assert_int_equal(m.settings[i].applied, 1);
+		}
+	p2s_model_free(&m);
+}
+
 /* Frameworks fuse all-reduces by themselves on sm_90 and sm_100: there, and where the kind is not known, one more argument. */
 static void fused_all_reduces(void **state)
 {
@@ -133,7 +151,7 @@ static void fused_all_reduces(void **state)
 		int32_t a, b, told;
 	} kinds[] = {{9, 9, 1}, {10, 10, 1}, {12, 12, 0}, {8, 8, 0}, {8, 9, 1}, {0, 8, 1}, {11, 12, 0}};
 	static const char *const names[] = {"--compilation-config.pass_config.fuse_allreduce_rms",
-										"--enforce-disable-flashinfer-allreduce-fusion"};
+										"--enforce-disable-flashinfer-allreduce-fusion", "vllm-fused-models"};
 	struct p2s_model m;
 
 	(void)state;
@@ -678,6 +696,7 @@ int main(void)
 									   cmocka_unit_test(torn_lines_cost_one_protocol),
 									   cmocka_unit_test(a_veto_never_permits),
 									   cmocka_unit_test(no_atomics),
+									   cmocka_unit_test(symmetric_memory_that_is_on_by_default),
 									   cmocka_unit_test(fused_all_reduces),
 									   cmocka_unit_test(text_forms),
 									   cmocka_unit_test(quoting),
