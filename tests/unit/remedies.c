@@ -296,6 +296,32 @@ static void lying_guest(void **state)
 	p2s_model_free(&m);
 }
 
+/* One guest, two GPUs that were granted peers falsely and one that was granted none: the grant goes, it is not given again. */
+static void a_false_grant_is_not_repeated(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 3, P2PSAFE_VERDICT_CORRUPT);
+	m.facts.host.hypervisor = P2S_YES;
+	m.gpus[0].facts.clique = m.gpus[1].facts.clique = 1;
+	m.gpus[2].facts.clique = -2;
+	for (size_t i = 0; i < m.pair_count; i++) {
+		struct p2s_pair *p = &m.pairs[i];
+
+		if (p->src != 2 && p->dst != 2)
+			continue;
+		p->can_access = 0;
+		for (size_t k = 0; k < p->leg_count; k++)
+			p->legs[k].verdict = P2PSAFE_VERDICT_UNSUPPORTED;
+	}
+	explain(&m);
+	is(&m, "V0", "applies");
+	is(&m, "V1", "applies");
+	assert_null(remedy(&m, "V2"));
+	p2s_model_free(&m);
+}
+
 static void small_windows(void **state)
 {
 	struct p2s_model m;
@@ -537,12 +563,18 @@ static void options_of_this_machine(void **state)
 	m.facts.host.amd_cpu = P2S_NO;
 	m.facts.host.cmd_pt = P2S_YES;
 	snprintf(m.facts.host.cmd_words, sizeof m.facts.host.cmd_words, "iommu=pt");
+	m.facts.host.cpu_count = 384; /* of x86 alone the interrupts would need it */
 	explain(&m);
 	is(&m, "I1", "applies");
 	assert_non_null(strstr(remedy(&m, "I1")->what, "iommu.passthrough=1"));
+	assert_null(remedy(&m, "I2"));
 	snprintf(m.facts.host.cmd_words, sizeof m.facts.host.cmd_words, "iommu.passthrough=1");
 	explain(&m);
 	is(&m, "I1", "already_on");
+	m.facts.host.iommu_driver = P2S_IOMMU_DRIVER_VIRTIO; /* of any architecture */
+	m.facts.host.cmd_pt = P2S_NO;
+	explain(&m);
+	assert_non_null(strstr(remedy(&m, "I1")->what, "iommu.passthrough=1"));
 	p2s_model_free(&m);
 }
 
@@ -555,6 +587,7 @@ int main(void)
 		cmocka_unit_test(passthrough_is_asked_for_already),
 		cmocka_unit_test(honest_guest),
 		cmocka_unit_test(lying_guest),
+		cmocka_unit_test(a_false_grant_is_not_repeated),
 		cmocka_unit_test(small_windows),
 		cmocka_unit_test(healthy_host),
 		cmocka_unit_test(failed_start),

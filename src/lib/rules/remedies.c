@@ -24,7 +24,8 @@ struct situation {
 	int32_t false_clique, no_clique, passthrough, topology;
 	int32_t shm, invisible, ipc_container;
 	int32_t boot_failed, boot_identity, grave, wedged, lost, mig, fabric, known_bad, geforce_false;
-	int32_t many_cpus; /* more than 255, whose interrupts need the IOMMU */
+	int32_t arm;       /* an SMMU: iommu.passthrough=1 is all that switches it off */
+	int32_t many_cpus; /* more than 255 on x86, whose interrupts need the IOMMU */
 };
 
 struct row {
@@ -163,7 +164,8 @@ static struct situation look(const struct p2s_model *m)
 		.fabric = found(m, "NVLINK_FABRIC_NOT_READY") || found(m, "FABRIC_MANAGER_DOWN"),
 		.known_bad = found(m, "DRIVER_KNOWN_BAD"),
 		.geforce_false = found(m, "GEFORCE_FALSE_CAPABILITY"),
-		.many_cpus = h->cpu_count > 255,
+		.arm = h->iommu_driver == P2S_IOMMU_DRIVER_SMMU,
+		.many_cpus = h->cpu_count > 255 && h->iommu_driver != P2S_IOMMU_DRIVER_SMMU,
 	};
 
 	for (int32_t c = 1; c < P2S_CONSUMERS; c++)
@@ -237,14 +239,14 @@ static void put_gpus(struct text *t, const struct p2s_model *m, const char *code
 static void put_word(struct text *t, const struct p2s_model *m, const struct situation *s, const char *word, size_t n)
 {
 	const int32_t driver = m->facts.host.iommu_driver;
-	int32_t arm = driver == P2S_IOMMU_DRIVER_SMMU;
 	int32_t amd = driver == P2S_IOMMU_DRIVER_AMD || (driver != P2S_IOMMU_DRIVER_INTEL && m->facts.host.amd_cpu == P2S_YES);
 
 #define IS(name) (n == sizeof name - 1 && strncmp(word, name, n) == 0)
 	if (IS("pt"))
-		put(t, arm ? "iommu.passthrough=1" : "iommu=pt");
+		/* only x86 knows iommu=; units without a driver of x86 are found elsewhere, too */
+		put(t, s->arm || driver == P2S_IOMMU_DRIVER_VIRTIO || driver == P2S_IOMMU_DRIVER_OTHER ? "iommu.passthrough=1" : "iommu=pt");
 	else if (IS("off"))
-		put(t, amd ? "amd_iommu=off" : arm ? "iommu.passthrough=1" : "intel_iommu=off");
+		put(t, amd ? "amd_iommu=off" : "intel_iommu=off");
 	else if (IS("snp")) /* unread is not off */
 		put(t, m->facts.host.snp == P2S_UNREAD && amd ? "; SEV-SNP, if it is on (not readable here), ends" : "");
 	else if (IS("acs_fix")) /* Linux 9cf8a952d57b, of 6.15, for 47c8846a49ba, of 6.11: what firmware set stayed, lists failed */
