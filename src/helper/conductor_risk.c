@@ -24,10 +24,12 @@ static const struct {
 
 static void stop(struct p2s_run *run, uint32_t g, int32_t state, const char *source, const char *text)
 {
-	if (atomic_load(&run->gpu[g].out))
+	int out = atomic_load(&run->gpu[g].out);
+
+	if (out && run->gpu[g].state != P2PSAFE_GPU_STATE_FAILED)
 		return;
 	p2s_link_fact(run, "PROBE_RISK_HIGH", P2PSAFE_SEVERITY_WARNING, (int32_t)g, -1, source, text);
-	if (!p2s_run_keeps_going(run))
+	if (!out && !p2s_run_keeps_going(run)) /* one that failed is out: whoever else holds it may be why */
 		p2s_run_drop_gpu(run, g, state, text);
 }
 
@@ -43,8 +45,6 @@ static void by_nvml(struct p2s_run *run, uint32_t g)
 	if (fact[P2S_GPU_FACT_COMPUTE_MODE] > 0) {
 		snprintf(text, sizeof text, "compute mode %d: exclusive use by one process", (int)fact[P2S_GPU_FACT_COMPUTE_MODE]);
 		stop(run, g, P2PSAFE_GPU_STATE_RISKY, "NVML", text);
-		if (run->gpu[g].state == P2PSAFE_GPU_STATE_FAILED) /* why: somebody else is that one process */
-			p2s_link_fact(run, "PROBE_RISK_HIGH", P2PSAFE_SEVERITY_WARNING, (int32_t)g, -1, "NVML", text);
 	}
 	if (fact[P2S_GPU_FACT_BUSY_PROCESS] == P2S_YES && fact[P2S_GPU_FACT_OTHER_PROCESS] != P2S_YES)
 		p2s_link_fact(run, "GPU_BUSY", P2PSAFE_SEVERITY_INFO, (int32_t)g, -1, "NVML",

@@ -107,6 +107,24 @@ static void an_exclusive_gpu_that_is_taken(void **state)
 	play_free(&p);
 }
 
+/* Whoever holds a GPU without a context for us is told, too: it may be why there is none. */
+static void a_gpu_that_others_hold(void **state)
+{
+	static const struct {
+		const char *gpu, *status;
+	} rows[] = {{", \"init_error\": 46, \"processes\": [{\"pid\": 78, \"name\": \"nvidia-cuda-mps-server\"}]", ""},
+	            {", \"init_error\": 2, \"processes\": [{\"pid\": 77, \"name\": \"x\"}]", "Name:\tx\nUid:\t1001\t1001\t1001\t1001\n"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		run(rows[i].gpu, "", rows[i].status);
+		assert_int_equal(p.gpus[0].state, P2PSAFE_GPU_STATE_FAILED);
+		assert_true(has_fact("GPU_INIT_FAILED", 0) && has_fact("PROBE_RISK_HIGH", 0));
+		assert_false(has_fact("PROBE_RISK_HIGH", 1));
+		play_free(&p);
+	}
+}
+
 /* The driver itself started, and one GPU waits for the fabric: told once, whichever worker meets it. */
 static void a_gpu_that_waits_for_the_fabric(void **state)
 {
@@ -171,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_reason_keeps_one_gpu_out), cmocka_unit_test(busy_is_told),
 	                                   cmocka_unit_test(confidential_mode_is_everybodys), cmocka_unit_test(a_full_gpu_is_left_alone),
 	                                   cmocka_unit_test(an_exclusive_gpu_that_is_taken),
+	                                   cmocka_unit_test(a_gpu_that_others_hold),
 	                                   cmocka_unit_test(a_gpu_that_waits_for_the_fabric),
 	                                   cmocka_unit_test(nvml_that_hangs_is_told)};
 
