@@ -26,6 +26,7 @@
 #define NVML_NS (1500 * P2S_MS)
 #define NVML_MORE_NS (200 * P2S_MS)
 #define NVML_MOST_NS (20 * P2S_SEC)
+#define NO_MPS "/proc/p2psafe/none" /* a folder that nobody can make */
 #define SLICE_NS (20 * P2S_MS) /* how soon a shortened deadline is noticed */
 
 #define ENVIRONMENT_MAX 8
@@ -114,6 +115,10 @@ static int build_env(const struct p2s_run *run, int pci_order, struct environmen
 	if (pci_order)
 		add_env(e, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
 	add_env(e, "CUDA_MODULE_LOADING", "EAGER");
+	/* Where a control daemon of MPS listens, a driver that is asked nothing else has it start a server, which stays, or end the server of
+	 * another user, and waits for that (nvidia-cuda-mps-control(1), "If the connection attempt fails, the program continues to run as it
+	 * normally would without MPS"). */
+	add_env(e, "CUDA_MPS_PIPE_DIRECTORY", NO_MPS);
 	keep_env(e, "LD_LIBRARY_PATH");
 	if (run->ask.host_dir[0] != '\0') {
 		add_env(e, "P2PSAFE_SIM_HOST", run->ask.host_dir);

@@ -33,5 +33,7 @@ if(Python3_FOUND)
   add_test(NAME host.drop COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/drop.py $<TARGET_FILE:p2psafe-helper>)
   add_test(NAME host.file_size COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/file_size.py
     $<TARGET_FILE:p2psafe_program> ${PROJECT_SOURCE_DIR}/tests/hosts/ok-2xh200-nvlink)
-  set_tests_properties(host.drop host.file_size PROPERTIES TIMEOUT 150 LABELS host)
+  add_test(NAME host.environment COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/environment.py
+    $<TARGET_FILE:p2psafe_program> ${PROJECT_SOURCE_DIR}/tests/hosts/ok-2xh200-nvlink)
+  set_tests_properties(host.drop host.file_size host.environment PROPERTIES TIMEOUT 150 LABELS host)
 endif()
