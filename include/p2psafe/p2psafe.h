@@ -614,7 +614,8 @@ P2PSAFE_API int32_t p2psafe_merge(const char *const *reports, int32_t count, int
 
 /* ---- The kept record ------------------------------------------------------------------------------------ */
 
-/* Where the record is kept under these options: "" when there is no place. Free with p2psafe_string_free(). Since 1.0. */
+/* Where the record is kept under these options: "" when there is no place. In a folder that other machines may see, the part of
+ * this one: on-<name>. Free with p2psafe_string_free(). Since 1.0. */
 P2PSAFE_API int32_t p2psafe_cache_path(p2psafe_context *ctx, const struct p2psafe_options *options, char **out,
                                        struct p2psafe_error *err);
 /* Removes kept records and markers in that place; waits for nobody. Returns how many files went, or an error: E_SYSTEM where

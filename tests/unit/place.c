@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 
 #include "kept/place.h"
@@ -159,11 +162,65 @@ static void whatever_the_mask(void **state)
 	assert_int_equal(st.st_mode & 0777, wanted);
 }
 
+static long kind; /* of every file system; 0 as it is */
+
+int statfs(const char *path, struct statfs *out)
+{
+	int rc = (int)syscall(SYS_statfs, path, out);
+
+	if (rc == 0 && kind != 0)
+		out->f_type = kind;
+	return rc;
+}
+
+/* What other machines may see is divided, whether the folder is there yet or not; the folder above counts as well. */
+static void of_several_machines(void **state)
+{
+	static const struct {
+		long kind;
+		int divided;
+	} rows[] = {{0xEF53, 0}, {0x01021994, 0}, {0x6969 /* NFS */, 1}, {0x0BD00BD0 /* Lustre */, 1}, {0x65735546 /* FUSE */, 1}, {0x1234567, 1}};
+	const struct place *p = *state;
+	struct p2s_request r = {.cache_dir = (char *)(uintptr_t)p->below};
+	struct p2s_places places;
+	struct utsname u;
+	char on[200];
+
+	assert_int_equal(uname(&u), 0);
+	snprintf(on, sizeof on, "%s/on-%s", p->below, u.nodename);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		const char *want = rows[i].divided ? on : p->below;
+
+		kind = rows[i].kind;
+		for (int make = 0; make < 2; make++) {
+			p2s_places_open(&places, &r, make);
+			assert_int_equal(places.write, 0);
+			assert_string_equal(places.place[0].dir, want);
+			assert_int_equal(places.place[0].fd >= 0, make);
+			p2s_places_close(&places);
+		}
+		p2s_places_open(&places, &r, 0);
+		assert_true(places.place[0].fd >= 0);
+		p2s_places_close(&places);
+		tmp_remove(p->below);
+	}
+	/* others may write above it */
+	assert_int_equal(mkdir(p->below, 0700), 0);
+	assert_int_equal(mkdir(on, 0700), 0);
+	assert_int_equal(chmod(p->below, 0777), 0);
+	p2s_places_open(&places, &r, 1);
+	assert_int_equal(places.place[0].fd, -1);
+	assert_int_equal(places.write, -1);
+	assert_string_equal(places.place[0].why, "others may write it");
+	p2s_places_close(&places);
+	kind = 0;
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(environment), T(of_another_user), T(of_root), T(whatever_the_mask)};
+	const struct CMUnitTest tests[] = {T(environment), T(of_another_user), T(of_root), T(whatever_the_mask), T(of_several_machines)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

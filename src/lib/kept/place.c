@@ -6,22 +6,75 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "kept/trust.h"
 
 #define SYSTEM_PLACE "/var/cache/p2psafe"
 
-static void add(struct p2s_places *p, const char *a, const char *b)
+/* Cuts the last name off an absolute path. Returns 0 when only the root is left. */
+static int32_t go_up(char *path)
 {
-	struct p2s_place *place;
+	char *slash = strrchr(path, '/');
 
-	if (p->count == P2S_PLACES || a[0] != '/' || strlen(a) + strlen(b) >= sizeof p->place[0].dir)
+	if (slash == NULL || path[1] == '\0')
+		return 0;
+	slash[slash == path] = '\0';
+	return 1;
+}
+
+/* Can other machines see what is written there? So they can unless the file system is known to be of one machine: numbers as in
+ * linux/magic.h and in the sources of those that are not part of the kernel. A FUSE may be anything. */
+static int32_t may_be_shared(const char *dir)
+{
+	static const unsigned long of_one_machine[] = {
+		0xEF53 /* ext2 to ext4 */, 0x58465342 /* xfs */,     0x9123683E /* btrfs */,     0xF2F52010 /* f2fs */,
+		0x01021994 /* tmpfs */,    0x858458F6 /* ramfs */,   0x794C7630 /* overlayfs */, 0x61756673 /* aufs */,
+		0x2FC12FC1 /* zfs */,      0xCA451A4E /* bcachefs */, 0x3153464A /* jfs */,       0x52654973 /* reiserfs */};
+	char path[512];
+	struct statfs fs;
+
+	snprintf(path, sizeof path, "%s", dir);
+	while (statfs(path, &fs) != 0)
+		if (!go_up(path))
+			return 0;
+	for (size_t i = 0; i < sizeof of_one_machine / sizeof of_one_machine[0]; i++)
+		if (of_one_machine[i] == ((unsigned long)fs.f_type & 0xFFFFFFFF))
+			return 0;
+	return 1;
+}
+
+/* The folder of this machine below a folder of several: "/on-<name>". */
+static void machine_folder(char *out, size_t cap)
+{
+	struct utsname u;
+
+	snprintf(out, cap, "/on-%.64s", uname(&u) == 0 ? u.nodename : "");
+	for (char *c = out + 1; *c != '\0'; c++)
+		if (*c == '/' || (unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7F)
+			*c = '_';
+}
+
+/* anywhere: it may lie on a file server, as homes do. */
+static void add(struct p2s_places *p, const char *a, const char *b, int32_t anywhere)
+{
+	struct p2s_place *place = &p->place[p->count];
+	char below[80] = "";
+
+	if (p->count == P2S_PLACES || a[0] != '/' || strlen(a) + strlen(b) >= sizeof place->dir)
 		return;
-	place = &p->place[p->count++];
 	place->fd = -1;
-	place->why[0] = '\0';
 	snprintf(place->dir, sizeof place->dir, "%s%s", a, b);
+	if (anywhere && may_be_shared(place->dir)) {
+		machine_folder(below, sizeof below);
+		place->above = (int)strlen(place->dir);
+		if ((size_t)place->above + strlen(below) >= sizeof place->dir)
+			return;
+		strcat(place->dir, below);
+	}
+	p->count++;
 }
 
 /* A folder with that mode, whatever our mask. */
@@ -57,16 +110,11 @@ static void make_path(const char *path)
 static int32_t could_make(const char *path)
 {
 	char part[512];
-	char *slash;
 
 	snprintf(part, sizeof part, "%s", path);
-	while ((slash = strrchr(part, '/')) != NULL) {
-		slash[slash == part] = '\0';
+	while (go_up(part))
 		if (faccessat(AT_FDCWD, part, F_OK, AT_EACCESS) == 0)
 			return faccessat(AT_FDCWD, part, W_OK | X_OK, AT_EACCESS) == 0;
-		if (slash == part)
-			break;
-	}
 	return 0;
 }
 
@@ -77,9 +125,18 @@ static int32_t is_absent(const struct p2s_place *place)
 
 static void open_place(struct p2s_place *place)
 {
-	const char *why;
+	char above[sizeof place->dir];
+	const char *why = NULL;
 
-	place->fd = p2s_trust_dir(place->dir, &why);
+	place->fd = -1;
+	if (place->above > 0) {
+		snprintf(above, sizeof above, "%.*s", place->above, place->dir);
+		place->fd = p2s_trust_dir(above, &why);
+		if (place->fd >= 0)
+			close(place->fd);
+	}
+	if (place->above == 0 || place->fd >= 0)
+		place->fd = p2s_trust_dir(place->dir, &why);
 	snprintf(place->why, sizeof place->why, "%s", why != NULL ? why : "");
 }
 
@@ -92,19 +149,19 @@ void p2s_places_open(struct p2s_places *p, const struct p2s_request *r, int32_t 
 	if (r->cache_dir != NULL && r->cache_dir[0] != '/') {
 		if (getcwd(cwd, sizeof cwd - 1) != NULL) {
 			strcat(cwd, "/");
-			add(p, cwd, r->cache_dir);
+			add(p, cwd, r->cache_dir, 1);
 		}
 	} else if (r->cache_dir != NULL) {
-		add(p, r->cache_dir, "");
+		add(p, r->cache_dir, "", 1);
 	} else if (r->simulated) {
 		snprintf(p->why, sizeof p->why, "a simulated host is kept only in an explicit folder");
 		return;
 	} else {
-		add(p, SYSTEM_PLACE, "");
+		add(p, SYSTEM_PLACE, "", 0); /* of one machine, as all of /var/cache */
 		if (r->xdg_cache != NULL && r->xdg_cache[0] == '/')
-			add(p, r->xdg_cache, "/p2psafe");
+			add(p, r->xdg_cache, "/p2psafe", 1);
 		else if (r->home != NULL)
-			add(p, r->home, "/.cache/p2psafe");
+			add(p, r->home, "/.cache/p2psafe", 1);
 	}
 	for (int i = 0; i < p->count; i++) {
 		struct p2s_place *place = &p->place[i];
