@@ -41,6 +41,13 @@ YES(acs_root) { translate(m); CORRUPT(m); root_ports(m, 0x1d); }
 NO(acs_root) { translate(m); CORRUPT(m); root_ports(m, 0x1d); host(m)->snp = P2S_YES; }
 YES(bar_small) { m->gpus[1].bar1_bytes = UINT64_C(256) << 20; REFUSED(m); }
 NO(bar_small) { m->gpus[1].bar1_bytes = UINT64_C(256) << 20; REFUSED(m); guest(m, -2); } /* a guest cannot see the real one */
+/* RTX A6000 and T4 leave the factory with 256 MiB, and their peers need no more; a patched driver's do */
+YES(bar_ampere) { m->gpus[1].cc_major = 8; m->gpus[1].bar1_bytes = UINT64_C(256) << 20; CORRUPT(m); host(m)->patched = P2S_YES; }
+NO(bar_ampere) { m->gpus[1].cc_major = 8; m->gpus[1].bar1_bytes = UINT64_C(256) << 20; CORRUPT(m); }
+YES(bar_hopper) { m->gpus[1].cc_major = 9; m->gpus[1].bar1_bytes = UINT64_C(256) << 20; CORRUPT(m); }
+NO(bar_hopper) { m->gpus[1].cc_major = 9; m->gpus[1].bar1_bytes = UINT64_C(256) << 20; OK(m); }
+YES(bar_ampere_full) { m->gpus[1].cc_major = 8; yes_bar_small(m); m->pairs[0].legs[0].cuda_error = 205; }
+NO(bar_ampere_full) { m->gpus[1].cc_major = 8; yes_bar_small(m); }
 YES(bar_lt_vram) { m->gpus[1].bar1_bytes = UINT64_C(32) << 30; REFUSED(m); }
 NO(bar_lt_vram) { m->gpus[1].bar1_bytes = UINT64_C(48) << 30; REFUSED(m); }
 YES(bar_no_space) { logged(m, P2S_LOG_BAR_NO_SPACE, 1, "BAR 1 [mem size 0x800000000 64bit pref]: can't assign; no space"); }
@@ -238,6 +245,9 @@ static const struct {
 	CASE(acs_slow, "ACS_REDIRECT", 1, HOST, WARNING, HIGH),
 	CASE(acs_root, "ACS_REDIRECT", 1, HOST, ERROR, HIGH),
 	CASE(bar_small, "BAR1_SMALL", 1, HOST, ERROR, MEDIUM),
+	CASE(bar_ampere, "BAR1_SMALL", 1, HOST, ERROR, MEDIUM),
+	CASE(bar_hopper, "BAR1_SMALL", 1, HOST, ERROR, MEDIUM),
+	CASE(bar_ampere_full, "BAR1_SMALL", 1, HOST, ERROR, HIGH),
 	CASE(bar_lt_vram, "BAR1_LT_VRAM", 1, HOST, ERROR, MEDIUM),
 	CASE(bar_no_space, "BAR1_NO_SPACE", 1, HOST, ERROR, HIGH),
 	CASE(bar_no_space_old, "BAR1_NO_SPACE", 1, HOST, ERROR, HIGH),

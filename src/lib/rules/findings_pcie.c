@@ -84,6 +84,20 @@ int32_t p2s_find_acs_root(const struct p2s_about *a, struct p2s_claim *c)
 	return 1;
 }
 
+/* Up to Ada the vendor's driver reaches peers through a slot of 64 KiB in BAR1 (the mailbox); the first that shows them the whole
+ * window are Hopper and Blackwell (kern_bus_gh100.c). Patched drivers do so always, and most are made for GeForce. */
+static int32_t by_mailbox(const struct p2s_model *m, int32_t gpu)
+{
+	const struct p2s_host_facts *h = &m->facts.host;
+
+	if (m->gpus[gpu].cc_major <= 0 || m->gpus[gpu].cc_major > 8 || h->patched == P2S_YES || h->force_p2p_keys == P2S_YES)
+		return 0;
+	for (size_t i = 0; i < m->gpu_count; i++)
+		if (p2s_about_geforce(&m->gpus[i]))
+			return 0;
+	return 1;
+}
+
 /* Does the size of the window matter to any pair of g? Not over NVLink, and not where all is well. */
 static int32_t window_matters(const struct p2s_about *a, struct p2s_claim *c)
 {
@@ -101,6 +115,8 @@ static int32_t window_matters(const struct p2s_about *a, struct p2s_claim *c)
 		for (size_t k = 0; k < p->leg_count && (p->src == a->gpu || p->dst == a->gpu); k++)
 			refused |= p->legs[k].cuda_error == 205; /* CUDA_ERROR_MAP_FAILED: no room in the window */
 	}
+	if (!refused && by_mailbox(m, a->gpu))
+		return 0;
 	c->confidence = refused                 ? P2PSAFE_CONFIDENCE_HIGH
 					: t.untested == t.pairs ? P2PSAFE_CONFIDENCE_LOW
 											: P2PSAFE_CONFIDENCE_MEDIUM;
