@@ -126,8 +126,8 @@ static void no_atomics(void **state)
 	p2s_model_free(&m);
 }
 
-/* What frameworks do over symmetric memory without being asked has variables of its own. */
-static void symmetric_memory_that_is_on_by_default(void **state)
+/* What frameworks do over peer memory without being asked has variables of its own. */
+static void what_frameworks_do_unasked(void **state)
 {
 	struct p2s_model m;
 
@@ -135,6 +135,8 @@ static void symmetric_memory_that_is_on_by_default(void **state)
 	judged(&m, 2, P2PSAFE_VERDICT_CORRUPT);
 	assert_string_equal(setting(&m, "SGLANG_DISABLE_MULTIMEM_AG")->value, "1");
 	assert_string_equal(setting(&m, "LAMPORT_RS_SCONV")->value, "0");
+	assert_string_equal(setting(&m, "TRTLLM_FORCE_COMM_METHOD")->value, "ALLGATHER");
+	assert_int_equal(setting(&m, "TRTLLM_FORCE_COMM_METHOD")->consumer, P2PSAFE_CONSUMER_CUSTOM_ALL_REDUCE);
 	for (size_t i = 0; i < m.setting_count; i++)
 		if (strcmp(m.settings[i].name, "SGLANG_DISABLE_MULTIMEM_AG") == 0 || strcmp(m.settings[i].name, "LAMPORT_RS_SCONV") == 0) {
 			assert_int_equal(m.settings[i].consumer, P2PSAFE_CONSUMER_SYMMETRIC_MEMORY);
@@ -696,7 +698,7 @@ int main(void)
 									   cmocka_unit_test(torn_lines_cost_one_protocol),
 									   cmocka_unit_test(a_veto_never_permits),
 									   cmocka_unit_test(no_atomics),
-									   cmocka_unit_test(symmetric_memory_that_is_on_by_default),
+									   cmocka_unit_test(what_frameworks_do_unasked),
 									   cmocka_unit_test(fused_all_reduces),
 									   cmocka_unit_test(text_forms),
 									   cmocka_unit_test(quoting),
