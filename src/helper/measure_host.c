@@ -82,6 +82,15 @@ static void make_ring(struct p2s_measure *m, uint32_t gpu)
 				   m->inited[P2S_CHAN_GPU][gpu] && map_ring(m, gpu, gpu);
 }
 
+/* Nobody is at the ring now: its counts begin anew, also where one side had given up before the other was done. */
+static void rewind_ring(struct p2s_measure *m, uint32_t gpu)
+{
+	static const unsigned char zero[sizeof(struct p2s_stage_head)];
+
+	if (pwrite(m->ring_fd[gpu], zero, sizeof zero, 0) != (ssize_t)sizeof zero)
+		m->ring[gpu] = 0;
+}
+
 static void aim_link(struct p2s_measure *m, struct p2s_crowd *crowd, uint32_t gpu, uint32_t mode, uint64_t rate,
 					 uint64_t sample_ns, uint32_t samples)
 {
@@ -201,13 +210,17 @@ static unsigned char repeats(uint64_t bytes)
 static int fill_source(struct p2s_measure *m, struct stage *s)
 {
 	struct p2s_op_request fill = {.op = P2S_OP_FILL, .len = s->len, .timeout_ns = p2s_run_engine_ns(m->run, P2S_SEC)};
+	struct p2s_chan *chan = &m->run->gpu[s->src].chan[P2S_CHAN_GPU];
 	struct p2s_op_answer answer;
 	uint64_t bytes;
 
 	s->key = p2s_run_key(m->run, s->src, s->dst, P2PSAFE_LEG_STAGED, P2S_M_COUNT);
 	s->seed = fill.seed = p2s_seed(s->key, s->src, s->dst, P2PSAFE_LEG_STAGED, 2);
 	fill.buf = memory_of(&m->run->gpu[s->src], s->src, &bytes);
-	return p2s_chan_call(m->run, &m->run->gpu[s->src].chan[P2S_CHAN_GPU], &fill, &answer) == P2S_RC_OK;
+	if (p2s_chan_call(m->run, chan, &fill, &answer) == P2S_RC_OK)
+		return 1;
+	link_failed(m, s->src, chan, &answer);
+	return 0;
 }
 
 /* Bytes of the largest transfer that arrived whole: time may have been too short for all. */
@@ -236,13 +249,18 @@ static void check_target(struct p2s_measure *m, const struct stage *s)
 	                               .seed2 = s->seed,
 	                               .timeout_ns = p2s_run_engine_ns(m->run, P2S_SEC)};
 	struct p2s_lib_staged out = {.a = s->src, .b = s->dst, .verdict = P2PSAFE_VERDICT_CORRUPT, .bytes = len};
+	struct p2s_chan *chan = &m->run->gpu[s->dst].chan[P2S_CHAN_GPU];
 	struct p2s_op_answer answer;
 	uint64_t bytes;
 
 	if (len == 0)
 		return;
 	check.buf = memory_of(&m->run->gpu[s->dst], s->dst, &bytes);
-	if (p2s_chan_call(m->run, &m->run->gpu[s->dst].chan[P2S_CHAN_GPU], &check, &answer) != P2S_RC_OK || answer.bad_words == 0)
+	if (p2s_chan_call(m->run, chan, &check, &answer) != P2S_RC_OK) {
+		link_failed(m, s->dst, chan, &answer);
+		return;
+	}
+	if (answer.bad_words == 0)
 		return;
 	out.damage = P2PSAFE_DAMAGE_UNKNOWN;
 	snprintf(out.note, sizeof out.note, "%u to %u through host memory, while it was timed", s->src, s->dst);
@@ -348,9 +366,10 @@ static void one_way(struct p2s_measure *m, struct stage *s, uint32_t count)
 			link_failed(m, item->chan->gpu, item->chan, &item->answer);
 			ok = 0;
 		}
-		/* A ring whose counts no longer agree is of no more use. */
-		if (!ok || arrived(&s[i]) != s[i].len)
+		if (!ok)
 			m->ring[s[i].src] = 0;
+		else if (arrived(&s[i]) != s[i].len)
+			rewind_ring(m, s[i].src); /* a slow path, whose largest sizes found no time */
 		if (ok)
 			check_target(m, &s[i]);
 		if (p2s_run_way(m->run, s[i].src, s[i].dst)->staged_ok)
@@ -389,6 +408,9 @@ static void both_ways(struct p2s_measure *m, const struct stage *s, uint32_t cou
 			const struct p2s_crowd_item *item = &crowd.item[2 * i + (uint32_t)end];
 			uint64_t each;
 
+			/* What is wrong with its own link must not show as another pair's fault later. */
+			if (item->answer.rc != P2S_RC_OK)
+				link_failed(m, item->chan->gpu, item->chan, &item->answer);
 			if (item->answer.rc != P2S_RC_OK || item->answer.samples_len != sizeof got) {
 				ns = UINT64_MAX;
 				continue;
@@ -397,9 +419,13 @@ static void both_ways(struct p2s_measure *m, const struct stage *s, uint32_t cou
 			each = got[row].wall_each_ns == 0 ? UINT64_MAX : m->played ? got[row].device_each_ns : got[row].wall_each_ns;
 			ns = each > ns ? each : ns;
 		}
-		if (ns != 0 && ns != UINT64_MAX)
+		if (ns != 0 && ns != UINT64_MAX) {
 			p2s_measure_tell(m, s[i].src, s[i].dst, P2S_MEASURE_STAGED_BOTH_WAYS,
 							 (uint64_t)(2 * (double)p2s_row_bytes(row) * 1e9 / (double)ns), 0);
+			continue;
+		}
+		rewind_ring(m, s[i].src);
+		rewind_ring(m, s[i].dst);
 	}
 }
 

@@ -11,7 +11,7 @@ add_test(NAME conductor_pure COMMAND conductor_pure)
 
 # Parts of the conductor in the test's own process: what streams a large buffer, over arrays instead of GPUs; what looks for torn
 # words, over kernels whose results are played; what ends where no leg tells of it;
-# channels at the deadline.
+# channels at the deadline; rings that staged transfers are measured through.
 function(conductor_part name)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/src/helper/)
   add_executable(${name} ${name}.c $<TARGET_OBJECTS:p2psafe_core> ${ARGN})
@@ -22,6 +22,7 @@ endfunction()
 
 conductor_part(conductor_stream judge.c judge_say.c legs.c legs_look.c legs_stream.c)
 conductor_part(conductor_chan conductor_chan.c ops.c)
+conductor_part(conductor_ring measure_host.c)
 conductor_part(conductor_dead judge.c judge_say.c legs.c legs_both.c legs_dead.c legs_load.c legs_look.c)
 conductor_part(conductor_tear judge.c judge_say.c legs.c legs_both.c legs_look.c legs_message.c legs_word.c)
 
