@@ -10,11 +10,15 @@
 
 #define WORDS _LINUX_CAPABILITY_U32S_3
 
+/* One byte is no file, and, unlike none, also keeps the kernel from starting a program that takes dumps through a pipe (fs/coredump.c:
+ * a limit of 1 is a special value there). Whose hard limit is none cannot have that one. */
 void p2s_drop_core(void)
 {
+	struct rlimit one = {1, 1};
 	struct rlimit none = {0, 0};
 
-	(void)setrlimit(RLIMIT_CORE, &none);
+	if (setrlimit(RLIMIT_CORE, &one) != 0)
+		(void)setrlimit(RLIMIT_CORE, &none);
 }
 
 /* Nothing here may fail the run: who has no rights has nothing to drop. */
