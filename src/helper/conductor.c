@@ -170,6 +170,8 @@ static const char *reason(struct p2s_run *run, uint32_t a, uint32_t b)
 		return "stopped because an IOMMU fault was logged";
 	if (atomic_load(&way->bad))
 		return "this pair failed over another mapping";
+	if (atomic_load(&p2s_run_way(run, b, a)->bad))
+		return "the other direction of this pair failed";
 	if (way->clean && atomic_load(&run->corrupt))
 		return "first contact was clean; stopped because a pair is corrupt";
 	if (atomic_load(&run->corrupt))
