@@ -113,6 +113,9 @@ int p2s_stream_pays(const struct p2s_lane *lane, enum p2s_engine by, uint64_t le
 /* Hands win_own of len bytes to the accessor, which maps it as win_acc. Returns NULL, or the channel that failed, with its
  * answer. legs_again.c. */
 struct p2s_chan *p2s_lane_take(const struct p2s_lane *lane, uint64_t len, struct p2s_op_answer *answer);
+/* 1 if an allocation or a mapping found no room: memory, or an aperture, that others use. It may be there again when a framework
+ * asks, and is nobody's fault. */
+int p2s_no_room(const struct p2s_op_answer *answer);
 /* Frees or unmaps a buffer; a worker that is gone has none. */
 void p2s_chan_release(struct p2s_run *run, struct p2s_chan *chan, uint32_t buf);
 /* Memory of its own for the trial, freed, made again, and used each time: legs_again.c. */

@@ -9,11 +9,18 @@
 
 #define AGAIN_BYTES (2 * P2S_MIB)
 #define MOVED P2S_MIB
+#define CU_OUT_OF_MEMORY 2
+#define CU_MAP_FAILED 205
 
 struct handle {
 	int made;
 	int taken;
 };
+
+int p2s_no_room(const struct p2s_op_answer *answer)
+{
+	return answer->rc == P2S_RC_ERROR && (answer->cuda_error == CU_OUT_OF_MEMORY || answer->cuda_error == CU_MAP_FAILED);
+}
 
 struct p2s_chan *p2s_lane_take(const struct p2s_lane *lane, uint64_t len, struct p2s_op_answer *answer)
 {
@@ -66,14 +73,13 @@ static int make(struct p2s_trial *t, struct p2s_lane *lane, struct handle *h)
 	struct p2s_chan *who;
 
 	if (p2s_chan_call(run, lane->own, &alloc, &answer) != P2S_RC_OK)
-		return answer.rc == P2S_RC_ERROR && answer.cuda_error == 2 /* OUT_OF_MEMORY */ ? p2s_trial_judged(t, &full)
-		                                                                               : p2s_trial_fail(t, lane->own, &answer);
+		return p2s_no_room(&answer) ? p2s_trial_judged(t, &full) : p2s_trial_fail(t, lane->own, &answer);
 	h->made = 1;
 	if (lane->m == P2S_M_PEER)
 		return 1;
 	who = p2s_lane_take(lane, answer.value, &answer);
 	if (who != NULL)
-		return p2s_trial_fail(t, who, &answer);
+		return p2s_no_room(&answer) ? p2s_trial_judged(t, &full) : p2s_trial_fail(t, who, &answer);
 	h->taken = 1;
 	return 1;
 }

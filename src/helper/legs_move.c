@@ -179,6 +179,7 @@ static int sizes_leg(const struct p2s_lane *lane, uint64_t cap)
 /* Unmaps the window and maps it again. */
 static int remap(struct p2s_trial *t)
 {
+	static const struct p2s_judgement full = {.verdict = P2PSAFE_VERDICT_UNTESTED, .note = "no room to map the memory again"};
 	const struct p2s_lane *lane = t->lane;
 	struct p2s_run *run = lane->run;
 	struct p2s_device *owner = &run->gpu[lane->b];
@@ -201,7 +202,7 @@ static int remap(struct p2s_trial *t)
 	if (p2s_chan_wait(run, lane->acc, &answer, NULL) == P2S_RC_OK)
 		return 1;
 	p2s_run_way(run, lane->a, lane->b)->map[lane->m] = P2S_MAP_FAILED;
-	return p2s_trial_fail(t, lane->acc, &answer);
+	return p2s_no_room(&answer) ? p2s_trial_judged(t, &full) : p2s_trial_fail(t, lane->acc, &answer);
 }
 
 /* The same memory again and again without poison: whoever keeps an old copy anywhere shows the epoch before. */

@@ -17,9 +17,6 @@
 #define REST_PART 10 /* or a tenth of the memory, if that is more */
 #define CONTEXTS (2048 * P2S_MIB) /* what contexts of this test take besides buffers, at most */
 
-#define CU_OUT_OF_MEMORY 2
-#define CU_MAP_FAILED 205
-
 struct held {
 	uint32_t blocks;
 	int m;           /* the mapping they are made for */
@@ -167,7 +164,7 @@ static int turn_to(struct walk *w, uint32_t k)
 	if (who == NULL)
 		return 1;
 	/* An aperture or memory that is used up is no fault of the pair: the rest is not covered. */
-	if (answer.rc != P2S_RC_ERROR || (answer.cuda_error != CU_OUT_OF_MEMORY && answer.cuda_error != CU_MAP_FAILED))
+	if (!p2s_no_room(&answer))
 		p2s_trial_fail(&w->t, who, &answer);
 	return 0;
 }

@@ -132,6 +132,35 @@ static void a_mapping_that_fails_is_no_refusal(void **state)
 	}
 }
 
+/* Memory or an aperture that others have used up since is no fault of the pair: mapped again, or with memory of its own. */
+static void a_handle_that_finds_no_room_any_more_is_no_error(void **state)
+{
+	static const char *const gpus[] = {"", ""};
+	static const int32_t mapping[] = {CUMEM, IPC};
+	static const int errors[] = {2, 205};
+	static const unsigned after[] = {1, 2, 3, 4}; /* imports that went well: 3 before memory of its own */
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		const int32_t m = mapping[i % 2];
+		const unsigned n = after[i / 2];
+		char fault[160];
+
+		snprintf(fault, sizeof fault,
+		         "{\"op\": \"open\", \"mapping\": \"%s\", \"src\": \"0000:10:00.0\", \"effect\": \"error\", \"error\": %d, \"after\": %u}",
+		         m == CUMEM ? "cumem" : "ipc", errors[(i + i / 2) % 2], n);
+		play_odd(2, gpus, fault, P2PSAFE_LEVEL_QUICK, 0);
+		verdict_is(0, 1, P2PSAFE_LEG_STALE, m, P2PSAFE_VERDICT_UNTESTED);
+		verdict_is(0, 1, P2PSAFE_LEG_SIZES, m, P2PSAFE_VERDICT_OK);
+		verdict_is(1, 0, P2PSAFE_LEG_STALE, m, P2PSAFE_VERDICT_OK);
+		verdict_is(1, 0, P2PSAFE_LEG_MP_PUSH, m, P2PSAFE_VERDICT_OK);
+		if (n >= 3)
+			verdict_is(0, 1, P2PSAFE_LEG_MP_PULL, m, P2PSAFE_VERDICT_OK);
+		all_legs_are(0, 1, PEER, P2PSAFE_VERDICT_OK);
+		play_free(&p);
+	}
+}
+
 /* A path may have atomics or not; where the driver does not tell, losing increments is no damage. */
 static void unknown_atomics_are_not_tried(void **state)
 {
@@ -339,6 +368,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_mapping_that_one_gpu_refuses_is_whole_the_other_way),
 		cmocka_unit_test(a_mapping_that_fails_is_no_refusal),
+		cmocka_unit_test(a_handle_that_finds_no_room_any_more_is_no_error),
 		cmocka_unit_test(unknown_atomics_are_not_tried),
 		cmocka_unit_test(without_kernels_copies_are_proven_and_nothing_else),
 		cmocka_unit_test(without_kernels_every_damage_is_named),
