@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
+#include <time.h>
+
 #include "inventory/host.h"
 #include "inventory/inventory.h"
 #include "iommu/iommu.h"
@@ -60,6 +62,28 @@ static void a_plain_host(void **state)
 	assert_string_equal(h.cmdline, "iommu=pt");
 	assert_string_equal(h.firmware, "1.2");
 	assert_int_equal(m.iommu_state, P2PSAFE_IOMMU_IDENTITY);
+	p2s_model_free(&m);
+}
+
+/* Of this machine it is known since when it runs; a simulated one may have been captured at any time. */
+static void since_when_it_runs(void **state)
+{
+	struct p2s_seam seam = {.simulated = 0};
+	struct p2s_fsroot root;
+	struct timespec up;
+	struct p2s_model m;
+	struct p2s_host h;
+
+	(void)state;
+	look(&m, &h, P2S_SCOPE_BOUND);
+	assert_int_equal(h.booted_unix, 0);
+	p2s_model_free(&m);
+	p2s_model_init(&m);
+	assert_int_equal(p2s_fsroot_open(&root, NULL), 1);
+	p2s_host_read(&root, &seam, &m, &h);
+	assert_int_equal(clock_gettime(CLOCK_BOOTTIME, &up), 0);
+	assert_in_range(h.booted_unix + up.tv_sec + 60, time(NULL), time(NULL) + 120);
+	p2s_fsroot_close(&root);
 	p2s_model_free(&m);
 }
 
@@ -210,6 +234,7 @@ static void host_json_is_strict(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(a_plain_host, setup, teardown),
+									   cmocka_unit_test_setup_teardown(since_when_it_runs, setup, teardown),
 									   cmocka_unit_test_setup_teardown(the_short_look_sees_the_same, setup, teardown),
 									   cmocka_unit_test_setup_teardown(uevent_gives_the_same_numbers, setup, teardown),
 									   cmocka_unit_test_setup_teardown(other_functions_are_no_gpus, setup, teardown),

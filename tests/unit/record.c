@@ -478,6 +478,36 @@ static void the_key_field_by_field(void **state)
 	p2s_model_free(&m);
 }
 
+/* A service that may not see /proc/sys (ProcSubset=pid, say) cannot read the boot's name. What was made before this boot is none of it. */
+static void a_boot_without_a_name(void **state)
+{
+	static const struct {
+		const char *kept, *now;
+		int64_t created, booted;
+		int32_t matches;
+	} rows[] = {{"boot-1", "", 5000, 4000, 1}, {"boot-1", "", 5000, 5001, 0}, {"", "", 5000, 5001, 0},     {"", "", 5000, 5000, 1},
+				{"", "boot-1", 5000, 5001, 0}, {"", "boot-1", 5000, 4000, 1}, {"boot-1", "", 5000, 0, 1},
+				{"boot-1", "boot-1", 5000, 9000, 1} /* the clock was set; the name counts */};
+	struct p2s_request q = {.level = P2PSAFE_LEVEL_STANDARD};
+	struct p2s_model m;
+	struct p2s_host h;
+	struct p2s_record r;
+	char why[200];
+
+	(void)state;
+	make(&r, &m, &h, 2, P2PSAFE_VERDICT_OK);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		snprintf(r.boot_id, sizeof r.boot_id, "%s", rows[i].kept);
+		snprintf(h.boot_id, sizeof h.boot_id, "%s", rows[i].now);
+		r.created_unix = rows[i].created;
+		h.booted_unix = rows[i].booted;
+		assert_int_equal(p2s_key_matches(&r, &m, &h, &q, why, sizeof why), rows[i].matches);
+		assert_int_equal(strstr(why, "boot changed") != NULL, !rows[i].matches);
+	}
+	p2s_record_free(&r);
+	p2s_model_free(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(there_and_back),
@@ -490,7 +520,8 @@ int main(void)
 									   cmocka_unit_test(compact_and_back),
 									   cmocka_unit_test(every_record_fits),
 									   cmocka_unit_test(runs_of_letters),
-									   cmocka_unit_test(the_key_field_by_field)};
+									   cmocka_unit_test(the_key_field_by_field),
+									   cmocka_unit_test(a_boot_without_a_name)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "inventory/driver.h"
@@ -85,10 +86,18 @@ static void read_kernel(const struct p2s_fsroot *root, struct p2s_model *m)
 	}
 }
 
+static int64_t started(void)
+{
+	struct timespec up;
+
+	return clock_gettime(CLOCK_BOOTTIME, &up) == 0 ? (int64_t)time(NULL) - (int64_t)up.tv_sec : 0;
+}
+
 void p2s_host_read(const struct p2s_fsroot *root, const struct p2s_seam *seam, struct p2s_model *m, struct p2s_host *host)
 {
 	memset(host, 0, sizeof *host);
 	m->privileged = seam->simulated ? seam->privileged : geteuid() == 0;
+	host->booted_unix = root->simulated ? 0 : started();
 	read_kernel(root, m);
 	p2s_fsroot_line(root, "/proc/sys/kernel/random/boot_id", host->boot_id, sizeof host->boot_id);
 	p2s_fsroot_line(root, "/sys/class/dmi/id/bios_version", host->firmware, sizeof host->firmware);

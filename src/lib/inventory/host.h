@@ -12,6 +12,7 @@ struct p2s_host {
 	char firmware[128];     /* DMI BIOS version */
 	char cmdline[2048];     /* the words that matter, separated by one blank, in order */
 	char module[96];        /* identity of the loaded nvidia module */
+	int64_t booted_unix;    /* when this machine was started; 0 unknown, or a simulated one */
 };
 
 /* Fills the host part of the model and *host. */

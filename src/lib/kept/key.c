@@ -31,6 +31,16 @@ static int32_t same_or_hash(const char *name, const char *kept, const char *now,
 	return same(name, kept[0] == '#' ? kept : hash, kept[0] == '#' ? hash : now, reason, cap);
 }
 
+/* Where its name cannot be read the clock tells at least what was made before this boot. */
+static int32_t same_boot(const struct p2s_record *r, const struct p2s_host *host, char *reason, size_t cap)
+{
+	if ((r->boot_id[0] == '\0' || host->boot_id[0] == '\0') && r->created_unix < host->booted_unix) {
+		snprintf(reason, cap, "boot changed");
+		return 0;
+	}
+	return same("boot", r->boot_id, host->boot_id, reason, cap);
+}
+
 int32_t p2s_key_host_matches(const struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
 							 const struct p2s_request *request, char *reason, size_t cap)
 {
@@ -49,7 +59,7 @@ int32_t p2s_key_host_matches(const struct p2s_record *r, const struct p2s_model 
 		snprintf(reason, cap, "record of a lower level");
 		return 0;
 	}
-	return same("boot", r->boot_id, host->boot_id, reason, cap) && same("kernel", r->kernel, m->kernel, reason, cap) &&
+	return same_boot(r, host, reason, cap) && same("kernel", r->kernel, m->kernel, reason, cap) &&
 		   same("driver version", r->driver_version, m->driver_version, reason, cap) &&
 		   same("driver flavour", r->driver_flavour, m->driver_flavour, reason, cap) &&
 		   same_or_hash("driver parameters", r->driver_parameters, m->driver_parameters, reason, cap) &&

@@ -11,7 +11,7 @@
 
 /* 1 if driver, kernel, boot, firmware, view and every GPU of the model's group are the same in the record, and the record's
  * level serves the request. *reason (cap bytes) names what differs, or what could not be compared. A field that cannot be read
- * on either side neither matches nor fails. */
+ * on either side neither matches nor fails; for the boot's name the clock stands in. */
 int32_t p2s_key_matches(const struct p2s_record *r, const struct p2s_model *m, const struct p2s_host *host,
 						const struct p2s_request *request, char *reason, size_t cap);
 /* The host part only: what must be equal before a GPU is looked at. */
