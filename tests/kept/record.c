@@ -365,6 +365,29 @@ static void a_lost_gpu_outweighs_a_pass(void **state)
 	assert_int_equal(kept_files(k, "marker"), 1);
 }
 
+/* The finding about a marker names its folder: it may be another than the one that the caller clears. */
+static void a_marker_is_told_with_its_folder(const struct kept *k)
+{
+	struct p2psafe_options o;
+	p2psafe_context *ctx;
+	p2psafe_report *report;
+	char want[200];
+	int told = 0;
+
+	kept_options(k, &o);
+	snprintf(want, sizeof want, "marker in %s", k->cache);
+	assert_int_equal(p2psafe_context_new(&ctx, NULL, NULL, NULL), 0);
+	assert_int_equal(p2psafe_test(ctx, &o, &report, NULL), 0);
+	for (int32_t i = 0; i < p2psafe_report_finding_count(report); i++) {
+		const char *source = p2psafe_report_evidence_source(report, i, 0);
+
+		told += source != NULL && strcmp(source, want) == 0;
+	}
+	assert_int_equal(told, 1);
+	p2psafe_report_free(report);
+	p2psafe_context_free(ctx);
+}
+
 /* The machine came back after a crash: nothing risky until a person says so. */
 static void no_reboot_loop(void **state)
 {
@@ -380,6 +403,7 @@ static void no_reboot_loop(void **state)
 	assert_int_equal(a.verdict, P2PSAFE_VERDICT_UNTESTED);
 	a = test(k, 0);
 	assert_int_equal(a.verdict, P2PSAFE_VERDICT_UNTESTED);
+	a_marker_is_told_with_its_folder(k);
 	assert_int_equal(kept_files(k, "marker"), 1);
 	a = test(k, P2PSAFE_FLAG_KEEP_GOING);
 	assert_int_equal(a.allowed, 1);

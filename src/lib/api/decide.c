@@ -61,18 +61,28 @@ static int32_t on_risk(void *user, int32_t src, int32_t dst, int32_t leg)
 	return t->s->request.simulated || !(t->s->request.flags & P2PSAFE_FLAG_REQUIRE_MARKER) ? P2S_RISK_GO : P2S_RISK_STOP;
 }
 
-/* A marker in any of the folders that this process reads counts, for they speak of one machine. */
-static enum p2s_marker_state look_for_markers(struct testing *t, char *what, size_t cap)
+/* A marker in any of the folders that this process reads counts, for they speak of one machine. *where: the folder of the one that
+ * what names. */
+static enum p2s_marker_state look_for_markers(struct testing *t, char *what, size_t cap, const char **where)
 {
 	enum p2s_marker_kind kind = t->s->request.simulated							 ? P2S_MARKER_SIMULATED
 								: t->s->request.level == P2PSAFE_LEVEL_THOROUGH ? P2S_MARKER_SOAK
 																				 : P2S_MARKER_RUN;
 	uint64_t key = p2s_key_marker(t->m, &t->s->host);
 	enum p2s_marker_state state = p2s_marker_look_as(&t->marker, kind, t->dir, key, t->s->host.boot_id, what, cap);
+	char before[160];
 
-	for (int i = 0; i < t->places.count && !t->s->request.simulated; i++)
-		if (i != t->places.write)
-			state = p2s_marker_peek(state, t->dir, t->places.place[i].fd, key, t->s->host.boot_id, what, cap);
+	*where = t->places.write >= 0 ? t->places.place[t->places.write].dir : "";
+	for (int i = 0; i < t->places.count && !t->s->request.simulated; i++) {
+		enum p2s_marker_state own = state;
+
+		if (i == t->places.write)
+			continue;
+		snprintf(before, sizeof before, "%s", what);
+		state = p2s_marker_peek(state, t->dir, t->places.place[i].fd, key, t->s->host.boot_id, what, cap);
+		if (state != own || strcmp(before, what) != 0)
+			*where = t->places.place[i].dir;
+	}
 	return state;
 }
 
@@ -80,18 +90,23 @@ static int32_t judge_marker(struct testing *t)
 {
 	char what[160];
 	char text[300];
-	enum p2s_marker_state state = look_for_markers(t, what, sizeof what);
+	char source[160];
+	const char *where;
+	enum p2s_marker_state state = look_for_markers(t, what, sizeof what, &where);
 
 	if (state == P2S_MARKER_NONE || state == P2S_MARKER_ONE || t->s->request.flags & P2PSAFE_FLAG_KEEP_GOING)
 		return 0;
 	t->forbidden = 1;
-	snprintf(text, sizeof text, "%s: %s; nothing risky runs until the cache is cleared or the test is told to keep going",
+	/* The folder: whoever clears the own one still hears of root's. */
+	snprintf(source, sizeof source, "marker in %.140s", where);
+	snprintf(text, sizeof text, "%s: %s; nothing risky runs %s",
 			 state == P2S_MARKER_EARLIER ? "the machine restarted during a test"
 			 : state == P2S_MARKER_TWO   ? "two tests of this boot did not end well"
 			 : state == P2S_MARKER_BUSY  ? "a thorough test is running"
 										 : "a marker of an unfinished test cannot be read",
-			 what);
-	return find(t, "PROBE_RISK_HIGH", P2PSAFE_SEVERITY_DANGER, "marker", text);
+			 what,
+			 state == P2S_MARKER_BUSY ? "beside it" : "until the cache there is cleared or the test is told to keep going");
+	return find(t, "PROBE_RISK_HIGH", P2PSAFE_SEVERITY_DANGER, source, text);
 }
 
 /* The GPU worked in a transfer between two, and then it could not be used any more: the driver lost it. */
