@@ -375,6 +375,30 @@ static void failed_start(void **state)
 	p2s_model_free(&m);
 }
 
+/* A GPU that others use is not reset: that would end what runs on it. */
+static void a_busy_gpu_is_not_reset(void **state)
+{
+	static const struct {
+		const char *text;
+		int32_t reset;
+	} rows[] = {{"cuDevicePrimaryCtxRetain: error 2", 0},   {"cuDevicePrimaryCtxRetain: error 46", 0},
+	            {"cuDevicePrimaryCtxRetain: error 802", 0}, {"cuDevicePrimaryCtxRetain: error 999", 1},
+	            {"cuDevicePrimaryCtxRetain: error 702", 1}, {"NVRM: GPU 0000:02:00.0: RmInitAdapter failed! (0x62:0x40:2168)", 1}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct p2s_model m;
+
+		base(&m, 2, 0);
+		assert_int_equal(p2s_model_find(&m, "GPU_INIT_FAILED", P2PSAFE_SEVERITY_ERROR, P2PSAFE_CONFIDENCE_HIGH, 1, -1, "worker",
+		                                rows[i].text),
+		                 1);
+		assert_int_equal(p2s_rules_remedy(&m), 1);
+		assert_int_equal(remedy(&m, "G1") != NULL, rows[i].reset);
+		p2s_model_free(&m);
+	}
+}
+
 /* Every row can be reached: a remedy that no machine gets is text nobody checks. */
 static void every_other_remedy(void **state)
 {
@@ -591,6 +615,7 @@ int main(void)
 		cmocka_unit_test(small_windows),
 		cmocka_unit_test(healthy_host),
 		cmocka_unit_test(failed_start),
+		cmocka_unit_test(a_busy_gpu_is_not_reset),
 		cmocka_unit_test(every_other_remedy),
 		cmocka_unit_test(nonfatal_link_error),
 		cmocka_unit_test(many_cpus),

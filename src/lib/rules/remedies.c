@@ -97,6 +97,31 @@ static int32_t boot_identity(const struct p2s_model *m)
 	return 0;
 }
 
+/* A GPU whose memory others have filled (2), that one of them holds alone (46), or that waits for a daemon of the driver (802) is
+ * not broken: a reset would only end what runs on it. */
+static int32_t is_broken(const char *text)
+{
+	static const char *const busy[] = {": error 2", ": error 46", ": error 802"};
+	size_t n = strlen(text);
+
+	for (size_t i = 0; i < sizeof busy / sizeof busy[0]; i++)
+		if (n >= strlen(busy[i]) && strcmp(text + n - strlen(busy[i]), busy[i]) == 0)
+			return 0;
+	return 1;
+}
+
+static int32_t boot_failed(const struct p2s_model *m)
+{
+	for (size_t i = 0; i < m->finding_count; i++) {
+		const struct p2s_finding *f = &m->findings[i];
+
+		for (size_t k = 0; k < f->evidence_count && strcmp(f->code, "GPU_INIT_FAILED") == 0 && f->severity > P2PSAFE_SEVERITY_INFO; k++)
+			if (is_broken(f->evidence[k].text))
+				return 1;
+	}
+	return 0;
+}
+
 static int32_t logged(const struct p2s_model *m, int32_t kind)
 {
 	for (size_t i = 0; i < m->facts.log_count; i++)
@@ -155,7 +180,7 @@ static struct situation look(const struct p2s_model *m)
 		.shm = found(m, "CONTAINER_SHM_SMALL"),
 		.invisible = found(m, "PEER_INVISIBLE"),
 		.ipc_container = found(m, "CONTAINER_IPC_ISOLATED"),
-		.boot_failed = found(m, "GPU_INIT_FAILED"),
+		.boot_failed = boot_failed(m),
 		.boot_identity = boot_identity(m),
 		.grave = found(m, "GRAVE_XID") || in_danger(m, "NVLINK_FATAL_XID"),
 		.wedged = found(m, "GPU_WEDGED"),
