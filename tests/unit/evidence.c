@@ -110,6 +110,10 @@ static const struct sample samples[] = {
 	 "0000:00:02.0", 0, 0, 0, 0, 0},
 	{"pcieport 0000:00:03.0: AER: Multiple Uncorrected (Fatal) error received: 0000:00:03.0", P2S_LOG_AER_FATAL, "0000:00:03.0", 0, 0, 0, 0,
 	 0},
+	/* whatever severity stands in the lines after it: the link is cut */
+	{"pcieport 0000:97:02.0: DPC: containment event, status:0x1f01 source:0x0000", P2S_LOG_AER_FATAL, "0000:97:02.0", 0, 0, 0, 0, 0},
+	{"pcieport 0015:00:00.0: DPC: containment event, status:0x200d, ERR_FATAL received from 0015:01:00.0", P2S_LOG_AER_FATAL,
+	 "0015:00:00.0", 0, 0, 0, 0, 0},
 	{"pcieport 0000:80:1b.4: AER: Uncorrectable (Non-Fatal) error message received from 0000:81:00.0", P2S_LOG_AER_NONFATAL, "0000:81:00.0",
 	 0, 0, 0, 0, 0},
 	{"pcieport 0000:00:03.1: PCIe Bus Error: severity=Correctable, type=Data Link Layer, (Transmitter ID)", P2S_LOG_AER_CORRECTABLE,
