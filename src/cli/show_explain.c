@@ -9,10 +9,13 @@ enum { BAD = 1, REFUSED = 2, SLOW = 4, OPEN = 8, LOST = 16 };
 static const struct {
 	const char *code;
 	int when;
+	const char *words; /* of the evidence; NULL any */
 	const char *sentence;
 } causes[] = {
-#define P2S_EXPLAIN(code, when, sentence) {code, when, sentence},
+#define P2S_EXPLAIN(code, when, sentence) {code, when, NULL, sentence},
+#define P2S_EXPLAIN_SEEN(code, when, words, sentence) {code, when, words, sentence},
 #include "explain.def"
+#undef P2S_EXPLAIN_SEEN
 #undef P2S_EXPLAIN
 };
 
@@ -47,6 +50,16 @@ static int is_about(const char *subject, const char *src, const char *dst)
 	return strncmp(subject, src, n) == 0 && subject[n] == '>' && strcmp(subject + n + 1, dst) == 0;
 }
 
+static int has_words(const p2psafe_report *report, int32_t finding, int32_t pieces, const char *words)
+{
+	for (int32_t k = 0; words != NULL && k < pieces; k++) {
+		const char *text = p2psafe_report_evidence_text(report, finding, k);
+		if (text != NULL && strstr(text, words) != NULL)
+			return 1;
+	}
+	return words == NULL;
+}
+
 /* Index of the cause of a pair, CAUSES when none is known; *confidence is the finding's, and subject whom it is about. */
 static int cause_of(const p2psafe_report *report, const struct p2psafe_pair *pair, int kind, int32_t *confidence, char *subject,
 					size_t cap)
@@ -62,7 +75,8 @@ static int cause_of(const p2psafe_report *report, const struct p2psafe_pair *pai
 		for (int32_t i = 0; i < findings; i++) {
 			struct p2psafe_finding f = {.size = sizeof(f)};
 			if (p2psafe_report_finding(report, i, &f) != P2PSAFE_OK || f.severity < (kind == LOST ? P2PSAFE_SEVERITY_ERROR : P2PSAFE_SEVERITY_WARNING) ||
-				strcmp(f.code, causes[c].code) != 0 || !is_about(f.subject, src.address, dst.address))
+				strcmp(f.code, causes[c].code) != 0 || !is_about(f.subject, src.address, dst.address) ||
+				!has_words(report, i, f.evidence_count, causes[c].words))
 				continue;
 			*confidence = f.confidence;
 			snprintf(subject, cap, "%s", kind == LOST ? f.subject : "");

@@ -67,7 +67,7 @@ class Explain(Program):
         code, out, err = self.run_program("explain", "--host", self.FOUNDING)
         self.assertEqual((code, err), (1, ""))
         self.assertIn("comes from the kept test", out)
-        self.assertIn("12 of 12 directions are CORRUPT, because the IOMMU translates what these GPUs send", out)
+        self.assertIn("12 of 12 directions are CORRUPT, because the IOMMU translates and the driver hands out raw BAR addresses", out)
         self.assertIn("IO_PAGE_FAULT", out)
         works, _, rest = out.partition("What does not help here")
         order = [works.index(word) for word in (" 1. T0:", "I5: kernel 6.11", "S1: a boot entry")]
