@@ -71,6 +71,17 @@ YES(bar_unaligned)
 	e->flags = 0x20000000;
 }
 NO(bar_unaligned) { logged(m, P2S_LOG_NVRM_PEER_MAP, 1, "NVRM: another line"); }
+YES(peer_map) { CORRUPT(m); logged(m, P2S_LOG_NVRM_PEER_MAP, -1, "NVRM: IOMMU mapping failed from GPU0 to GPU1")->in_test = 1; }
+NO(peer_map) { CORRUPT(m); logged(m, P2S_LOG_NVRM_IOVA, -1, "NVRM: another line"); }
+YES(peer_map_before) { REFUSED(m); logged(m, P2S_LOG_NVRM_PEER_MAP, -1, "NVRM: Failed to DMA map MMIO range"); }
+NO(peer_map_before) /* of a device that is none of these GPUs */
+{
+	struct p2s_log_event *e = logged(m, P2S_LOG_NVRM_PEER_MAP, -1, "NVRM: 0000:99:00.0: DMA address not in addressable range");
+
+	snprintf(e->device, sizeof e->device, "0000:99:00.0");
+}
+NO(p2p_false_mapped) { yes_peer_map(m); } /* the log says why */
+YES(p2p_false_mapped) { no_peer_map(m); }
 YES(display) { m->gpus[1].facts.display_active = P2S_YES; CORRUPT(m); }
 NO(display) { m->gpus[1].facts.display_active = P2S_YES; OK(m); }
 YES(below_4g) { m->gpus[0].bar_start[1] = 0x90000000; m->gpus[0].bar1_bytes = m->gpus[0].bar_bytes[1] = UINT64_C(256) << 20; }
@@ -244,6 +255,9 @@ static const struct {
 	CASE(acs_shared, "ACS_REDIRECT", 0, HOST, ERROR, HIGH),
 	CASE(acs_slow, "ACS_REDIRECT", 1, HOST, WARNING, HIGH),
 	CASE(acs_root, "ACS_REDIRECT", 1, HOST, ERROR, HIGH),
+	CASE(peer_map, "PEER_MAP_FAILED", HOST, HOST, ERROR, HIGH),
+	CASE(peer_map_before, "PEER_MAP_FAILED", HOST, HOST, ERROR, MEDIUM),
+	CASE(p2p_false_mapped, "P2P_FALSE_CAPABILITY", 1, 0, ERROR, MEDIUM),
 	CASE(bar_small, "BAR1_SMALL", 1, HOST, ERROR, MEDIUM),
 	CASE(bar_ampere, "BAR1_SMALL", 1, HOST, ERROR, MEDIUM),
 	CASE(bar_hopper, "BAR1_SMALL", 1, HOST, ERROR, MEDIUM),
@@ -581,6 +595,21 @@ static void an_old_line_does_not_outweigh_what_is_there(void **state)
 	p2s_model_free(&m);
 }
 
+/* An earlier load of the driver could not; this one can. */
+static void an_earlier_mapping_that_failed_is_no_cause_where_all_is_right(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 2);
+	OK(&m);
+	logged(&m, P2S_LOG_NVRM_PEER_MAP, -1, "NVRM: IOMMU mapping failed from GPU0 to GPU1");
+	assert_int_equal(severity_of(&m, "PEER_MAP_FAILED", HOST), P2PSAFE_SEVERITY_INFO);
+	m.facts.log[0].in_test = 1;
+	assert_int_equal(severity_of(&m, "PEER_MAP_FAILED", HOST), P2PSAFE_SEVERITY_ERROR);
+	p2s_model_free(&m);
+}
+
 /* The group's type was changed since, or a driver loaded that does it right. */
 static void an_earlier_fault_is_no_cause_where_all_is_right(void **state)
 {
@@ -728,6 +757,7 @@ int main(void)
 		cmocka_unit_test(a_fault_is_attributed),
 		cmocka_unit_test(an_old_line_does_not_outweigh_what_is_there),
 		cmocka_unit_test(a_fault_elsewhere_is_no_raw_address),
+		cmocka_unit_test(an_earlier_mapping_that_failed_is_no_cause_where_all_is_right),
 		cmocka_unit_test(an_earlier_fault_is_no_cause_where_all_is_right),
 		cmocka_unit_test(a_fault_of_another_device_is_no_cause),
 		cmocka_unit_test(a_unit_that_is_there_is_not_off),

@@ -151,6 +151,21 @@ int32_t p2s_find_bar_unaligned(const struct p2s_about *a, struct p2s_claim *c)
 	return 1;
 }
 
+/* It names GPUs by the driver's own numbers, if at all, and may be of an earlier load of the driver. */
+int32_t p2s_find_peer_map(const struct p2s_about *a, struct p2s_claim *c)
+{
+	const struct p2s_log_event *e = a->event;
+
+	if (e->kind != P2S_LOG_NVRM_PEER_MAP || (e->gpu < 0 && e->device[0] != '\0'))
+		return 0;
+	say(a, c);
+	if (e->in_test)
+		c->confidence = P2PSAFE_CONFIDENCE_HIGH;
+	if (!e->in_test && p2s_about_all_right(a->m, e->gpu))
+		c->severity = P2PSAFE_SEVERITY_INFO;
+	return 1;
+}
+
 static int32_t is_boot_failure(int32_t kind)
 {
 	return kind == P2S_LOG_NVRM_FSP_ERROR || kind == P2S_LOG_NVRM_FSP_BOOT || kind == P2S_LOG_NVRM_GSP_BOOT ||
