@@ -212,6 +212,17 @@ static int usable(struct p2s_channel *c, struct p2s_op_answer *a)
 	return p2s_channel_ok(c, a, r, "cuStreamQuery");
 }
 
+/* An operation is done when its answer arrives, also one that failed half way: what it had queued would come when others use that
+ * memory, or when it is no longer mapped. The first error stays the answer, unless the engine does not come back. */
+static void settle(struct p2s_channel *c, const struct p2s_op_request *q, struct p2s_op_answer *a)
+{
+	struct p2s_op_answer rest = {0};
+
+	if ((a->rc == P2S_RC_ERROR || a->rc == P2S_RC_UNSUPPORTED) && c->ready && !c->stuck && c->sticky == 0 &&
+		!p2s_channel_wait(c, &rest, q->timeout_ns) && rest.rc == P2S_RC_TIMEOUT)
+		p2s_channel_refuse(a, P2S_RC_TIMEOUT, rest.where);
+}
+
 /* Serves one request. Returns 0 when the channel must end. */
 static int serve(struct p2s_channel *c, const struct p2s_op_request *q, int fd)
 {
@@ -226,6 +237,7 @@ static int serve(struct p2s_channel *c, const struct p2s_op_request *q, int fd)
 		p2s_channel_refuse(&a, P2S_RC_BAD_REQUEST, "op");
 	else if (!ops[q->op].needs_device || usable(c, &a))
 		ops[q->op].run(c, &call);
+	settle(c, q, &a);
 	if (call.fd_in >= 0)
 		close(call.fd_in);
 	a.seq = q->seq;

@@ -601,6 +601,42 @@ static void slots_flags_and_atomics(void **state)
 	quit(&d);
 }
 
+/* An operation is done when its answer arrives, also one that failed behind what it had queued: else its bytes come when others use
+ * that memory. */
+static void what_was_queued_before_a_failure_is_over(void **state)
+{
+	const uint64_t len = 8 * MIB;
+	struct p2s_op_request q = {.op = P2S_OP_CE_FLAG,
+							   .buf = PEER(1),
+							   .buf2 = BUF(1),
+							   .rounds = 1,
+							   .words = (uint32_t)(len / 8),
+							   .slot_bytes = (uint32_t)len + 64,
+							   .flag_off = (uint32_t)len,
+							   .mode = P2S_FLAG_WRITE,
+							   .seed = SEED};
+	struct p2s_op_request slots = q;
+	struct drive d;
+	struct p2s_op_answer a;
+
+	(void)state;
+	slots.op = P2S_OP_FILL_SLOTS;
+	slots.buf = BUF(1);
+	make_host(12080, "", ", \"faults\": [{\"op\": \"call\", \"name\": \"cuStreamWriteValue64_v2\", \"effect\": \"error\", \"error\": 801}]");
+	begin(&d, 2, -1);
+	alloc(&d, 0, BUF(1), len + MIB, P2S_ALLOC_PLAIN);
+	alloc(&d, 1, PEER(1), len + MIB, P2S_ALLOC_PLAIN);
+	assert_int_equal(ASK(&d, 0, &a, .op = P2S_OP_PEER_ENABLE, .text = GPU_B), P2S_RC_OK);
+	assert_int_equal(ask(&d, 0, slots, &a), P2S_RC_OK);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(ASK(&d, 1, &a, .op = P2S_OP_FILL, .buf = PEER(1), .len = len, .seed = POISON), P2S_RC_OK);
+		assert_int_equal(ask(&d, 0, q, &a), P2S_RC_ERROR);
+		assert_int_equal(a.cuda_error, 801);
+		holds(&d, 1, PEER(1), len - 1024, 1024, p2s_seed_epoch(SEED, 1));
+	}
+	quit(&d);
+}
+
 static void errors_stick(void **state)
 {
 	struct drive d;
@@ -733,6 +769,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(peer_mapping_needs_access),
 		cmocka_unit_test(waiting_kernels_end_by_their_bounds),
 		cmocka_unit_test(slots_flags_and_atomics),
+		cmocka_unit_test(what_was_queued_before_a_failure_is_over),
 		cmocka_unit_test(errors_stick),
 		cmocka_unit_test(a_wedged_engine_is_a_timeout),
 		cmocka_unit_test(a_crash_ends_one_worker),
