@@ -60,6 +60,17 @@ static int has_words(const p2psafe_report *report, int32_t finding, int32_t piec
 	return words == NULL;
 }
 
+/* Over NVLink neither an IOMMU nor a bridge nor BAR1 is met, and over PCIe no NVLink. */
+static int is_on_its_way(const char *code, int32_t path)
+{
+	int wire = path == P2PSAFE_PATH_NVL || path == P2PSAFE_PATH_C2C;
+	if (path == P2PSAFE_PATH_UNKNOWN)
+		return 1;
+	if (strncmp(code, "NVLINK_", 7) == 0)
+		return wire;
+	return !wire || (strncmp(code, "IOMMU_", 6) != 0 && strncmp(code, "ACS_", 4) != 0 && strncmp(code, "BAR1_", 5) != 0);
+}
+
 /* Index of the cause of a pair, CAUSES when none is known; *confidence is the finding's, and subject whom it is about. */
 static int cause_of(const p2psafe_report *report, const struct p2psafe_pair *pair, int kind, int32_t *confidence, char *subject,
 					size_t cap)
@@ -70,7 +81,7 @@ static int cause_of(const p2psafe_report *report, const struct p2psafe_pair *pai
 	if (p2psafe_report_gpu(report, pair->src, &src) != P2PSAFE_OK || p2psafe_report_gpu(report, pair->dst, &dst) != P2PSAFE_OK)
 		return CAUSES;
 	for (int c = 0; c < CAUSES; c++) {
-		if ((causes[c].when & kind) == 0)
+		if ((causes[c].when & kind) == 0 || (kind == BAD && !is_on_its_way(causes[c].code, pair->path)))
 			continue;
 		for (int32_t i = 0; i < findings; i++) {
 			struct p2psafe_finding f = {.size = sizeof(f)};

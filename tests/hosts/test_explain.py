@@ -90,6 +90,19 @@ class Explain(Program):
         self.assertIn("2 of 2 directions are CORRUPT, probably because the IOMMU translates what these GPUs send", out)
         self.assertNotIn("raw BAR", out)
 
+    def test_what_is_wrong_with_pcie_explains_no_nvlink(self):
+        host = self.scratch / "host"  # two of three GPUs are joined
+        shutil.copytree(HOSTS / "x-fault-beside-nvlink", host, symlinks=True)
+        cuda = json.loads((host / "cuda.json").read_text())
+        cuda["faults"] = [{"op": "sm_store", "effect": "drop"}]
+        (host / "cuda.json").write_text(json.dumps(cuda))
+        for group in (host / "root/sys/kernel/iommu_groups").glob("*/type"):
+            group.write_text("DMA-FQ\n")
+        self.run_program("test", "--no-measure", "--keep-going", "--host", host)
+        _, out, _ = self.run_program("explain", "--host", host)
+        self.assertIn("4 of 6 directions are CORRUPT (0>1 1>0 1>2 2>1), probably because the IOMMU translates", out)
+        self.assertIn("2 of 6 directions are CORRUPT (0>2 2>0), probably because the driver offers peers that do not work", out)
+
     def test_what_could_not_be_read_is_told(self):
         _, out, _ = self.run_program("explain", "--host", HOSTS / "f02a-kmsg-denied")
         self.assertIn("What could not be read", out)

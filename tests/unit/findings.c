@@ -595,6 +595,25 @@ static void an_old_line_does_not_outweigh_what_is_there(void **state)
 	p2s_model_free(&m);
 }
 
+/* Three GPUs, two of them joined: what is wrong with PCIe is no reason for what is wrong with NVLink. */
+static void what_is_wrong_with_pcie_explains_no_nvlink(void **state)
+{
+	struct p2s_model m;
+
+	(void)state;
+	base(&m, 3);
+	translate(&m);
+	CORRUPT(&m);
+	for (size_t i = 0; i < m.pair_count; i++)
+		if (m.pairs[i].src != 2 && m.pairs[i].dst != 2)
+			m.pairs[i].path = P2PSAFE_PATH_NVL;
+	assert_int_equal(p2s_rules_find(&m), 1);
+	assert_non_null(find(&m, "IOMMU_TRANSLATED", HOST, HOST));
+	assert_non_null(find(&m, "P2P_FALSE_CAPABILITY", 0, 1));
+	assert_null(find(&m, "P2P_FALSE_CAPABILITY", 0, 2));
+	p2s_model_free(&m);
+}
+
 /* An earlier load of the driver could not; this one can. */
 static void an_earlier_mapping_that_failed_is_no_cause_where_all_is_right(void **state)
 {
@@ -757,6 +776,7 @@ int main(void)
 		cmocka_unit_test(a_fault_is_attributed),
 		cmocka_unit_test(an_old_line_does_not_outweigh_what_is_there),
 		cmocka_unit_test(a_fault_elsewhere_is_no_raw_address),
+		cmocka_unit_test(what_is_wrong_with_pcie_explains_no_nvlink),
 		cmocka_unit_test(an_earlier_mapping_that_failed_is_no_cause_where_all_is_right),
 		cmocka_unit_test(an_earlier_fault_is_no_cause_where_all_is_right),
 		cmocka_unit_test(a_fault_of_another_device_is_no_cause),

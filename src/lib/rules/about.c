@@ -99,6 +99,15 @@ int32_t p2s_about_has(const struct p2s_model *m, const char *code)
 	return 0;
 }
 
+/* What is said of a GPU or of the host is about the ways of one kind: over NVLink no IOMMU, bridge or BAR1 is met, and over PCIe
+ * no NVLink. */
+static int32_t is_on_its_way(const struct p2s_finding *f, const struct p2s_pair *p)
+{
+	int32_t wire = p->path == P2PSAFE_PATH_NVL || p->path == P2PSAFE_PATH_C2C;
+
+	return f->dst >= 0 || p->path == P2PSAFE_PATH_UNKNOWN || wire == (strncmp(f->code, "NVLINK_", 7) == 0);
+}
+
 int32_t p2s_about_explained(const struct p2s_model *m, const struct p2s_pair *p)
 {
 	for (size_t i = 0; i < m->finding_count; i++) {
@@ -106,7 +115,7 @@ int32_t p2s_about_explained(const struct p2s_model *m, const struct p2s_pair *p)
 		int32_t covers =
 			f->src < 0 || (f->dst < 0 ? f->src == p->src || f->src == p->dst : f->src == p->src && f->dst == p->dst);
 
-		if (covers && f->severity >= P2PSAFE_SEVERITY_ERROR && p2s_find_is_damage(f->code))
+		if (covers && f->severity >= P2PSAFE_SEVERITY_ERROR && p2s_find_is_damage(f->code) && is_on_its_way(f, p))
 			return 1;
 	}
 	return 0;
