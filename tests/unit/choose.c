@@ -157,14 +157,22 @@ static void ordinals(void **state)
 	expect_ordinals(&m, "GPU-", NULL, -1, -1, -1);
 	expect_ordinals(&m, "gpu-00000001", NULL, -1, -1, -1);
 	expect_ordinals(&m, "GPU-00000001-1111-2222-3333-4444444444445", NULL, -1, -1, -1);
-	/* GPUs that are not ours, or did not come up, have no number */
+	/* GPUs that are not ours have no number */
 	m.gpus[0].ours = 0;
 	expect_ordinals(&m, NULL, NULL, -1, 0, 1);
 	expect_ordinals(&m, "0", NULL, -1, 0, -1);
 	expect_ordinals(&m, "GPU-00000000,1", NULL, -1, -1, -1);
 	m.gpus[0].ours = 1;
+	/* whether CUDA counts one that did not come up is not known: it does where only the context failed (no memory left) */
 	m.gpus[1].state = P2PSAFE_GPU_STATE_FAILED;
-	expect_ordinals(&m, NULL, NULL, 0, -1, 1);
+	expect_ordinals(&m, NULL, NULL, 0, -1, -1);
+	expect_ordinals(&m, "0,2", NULL, 0, -1, -1);
+	expect_ordinals(&m, "1,0", NULL, -1, -1, -1);
+	expect_ordinals(&m, "GPU-00000002,GPU-00000000", NULL, 1, -1, 0);
+	expect_ordinals(&m, "GPU-00000002,GPU-00000001,GPU-00000000", NULL, -1, -1, 0);
+	m.gpus[1].device = 0x2684;
+	expect_ordinals(&m, NULL, NULL, -1, -1, -1);
+	m.gpus[1].device = m.gpus[0].device;
 	m.gpus[1].state = P2PSAFE_GPU_STATE_READY;
 	m.gpus[1].facts.mig = P2S_YES;
 	expect_ordinals(&m, NULL, NULL, -1, -1, -1);

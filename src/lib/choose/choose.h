@@ -22,7 +22,7 @@ int32_t p2s_choose_faster(const struct p2s_model *m, const struct p2s_pair *p);
 /* 1 if that holds for every pair of GPUs that this process may use. A permission reaches all of these, also where only some of them
  * were judged. */
 int32_t p2s_choose_all_faster(const struct p2s_model *m);
-/* Sets the ordinals that a CUDA program under this mask would see; -1 for GPUs it does not see. visible NULL: no mask.
+/* Sets the ordinals that a CUDA program under this mask would see; -1 for GPUs it does not see, or whose place is not known. visible NULL: no mask.
  * order: CUDA_DEVICE_ORDER; NULL: CUDA's default, which is what the driver told the test (driver_order). */
 void p2s_choose_ordinals(struct p2s_model *m, const char *visible, const char *order);
 

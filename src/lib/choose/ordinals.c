@@ -4,14 +4,14 @@
 #include "choose/choose.h"
 #include "choose/visible.h"
 
-/* The GPUs that CUDA has here, in PCI order. 0 where it counts parts of GPUs instead. */
+/* The GPUs that CUDA may have here, in PCI order. 0 where it counts parts of GPUs instead. */
 static size_t pci_order(const struct p2s_model *m, int32_t *list, int32_t *mixed)
 {
 	size_t n = 0;
 
 	*mixed = 0;
 	for (size_t i = 0; i < m->gpu_count; i++) {
-		if (!m->gpus[i].ours || m->gpus[i].state == P2PSAFE_GPU_STATE_FAILED)
+		if (!m->gpus[i].ours)
 			continue;
 		if (m->gpus[i].facts.mig == P2S_YES)
 			return 0;
@@ -50,19 +50,24 @@ static int32_t told_order(const struct p2s_model *m, int32_t *list, size_t n)
 	return 1;
 }
 
-/* The driver's own list, before the mask. 0 where its order is not known. */
+/* The driver's own list, before the mask, as far as it is known. */
 static size_t driver_order(const struct p2s_model *m, const char *order, int32_t *list)
 {
 	int32_t mixed;
 	size_t n = pci_order(m, list, &mixed);
 
-	if (order != NULL && strcmp(order, "PCI_BUS_ID") == 0)
-		return n;
 	/* Equal models keep PCI order under "fastest first" too; among different ones only the driver knows. */
-	return told_order(m, list, n) || !mixed ? n : 0;
+	if ((order == NULL || strcmp(order, "PCI_BUS_ID") != 0) && !told_order(m, list, n) && mixed)
+		return 0;
+	/* A GPU that did not come up is counted where only its context failed, and is not where the driver shows none: from there on
+	 * nobody knows. */
+	for (size_t i = 0; i < n; i++)
+		if (m->gpus[list[i]].state == P2PSAFE_GPU_STATE_FAILED)
+			return i;
+	return n;
 }
 
-/* Index of the one GPU of ours whose UUID begins so; -1 none or several. */
+/* Index of the one GPU of ours whose UUID begins so; -1 none or several, or one that may not be there for CUDA. */
 static int32_t by_uuid(const struct p2s_model *m, const struct p2s_visible *v)
 {
 	int32_t found = -1;
@@ -74,7 +79,7 @@ static int32_t by_uuid(const struct p2s_model *m, const struct p2s_visible *v)
 			return -1;
 		found = (int32_t)i;
 	}
-	return found;
+	return found >= 0 && m->gpus[found].state == P2PSAFE_GPU_STATE_FAILED ? -1 : found;
 }
 
 static void none(struct p2s_model *m)
