@@ -90,6 +90,12 @@ class Explain(Program):
         self.assertIn("2 of 2 directions are CORRUPT, probably because the IOMMU translates what these GPUs send", out)
         self.assertNotIn("raw BAR", out)
 
+    def test_why_nobody_tested_comes_before_what_a_test_would_show(self):
+        host = HOSTS / "f04a-cmdline-off-translated"  # a patched driver under translation
+        self.run_program("test", "--no-measure", "--host", host)
+        _, out, _ = self.run_program("explain", "--host", host)
+        self.assertIn("2 of 2 directions are not tested, and what stands against them: a test of them could bring the machine down", out)
+
     def test_what_is_wrong_with_pcie_explains_no_nvlink(self):
         host = self.scratch / "host"  # two of three GPUs are joined
         shutil.copytree(HOSTS / "x-fault-beside-nvlink", host, symlinks=True)
