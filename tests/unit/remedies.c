@@ -267,6 +267,12 @@ static void honest_guest(void **state)
 	is(&m, "T0", "applies");
 	is(&m, "V1", "applies");
 	is(&m, "V2", "applies");
+	assert_string_equal(remedy(&m, "V1")->risk, "");
+	m.facts.host.confidential_guest = P2S_YES;
+	explain(&m);
+	assert_null(remedy(&m, "V2"));
+	assert_non_null(strstr(remedy(&m, "V1")->risk, "nothing protects"));
+	m.facts.host.confidential_guest = P2S_NO;
 	snprintf(m.virtualization, sizeof m.virtualization, "vmware"); /* it has no such property */
 	explain(&m);
 	assert_null(remedy(&m, "V2"));
