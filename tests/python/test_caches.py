@@ -124,6 +124,14 @@ class Caches(LibraryTest):
         self.assertTrue(report.allows("custom_all_reduce"))
         self.assertEqual(self.states(report, promote=True), self.both("nothing"))
 
+    def test_a_gpu_that_did_not_come_up_leaves_the_name_open(self):
+        """The file's name counts what CUDA shows, and nobody knows whether it shows that one."""
+        report = p2psafe.test(host_dir=HOSTS / "x-lost-loading", cache_dir=self.cache(), **quick(measure=True))
+        self.assertIn("failed", [gpu.state for gpu in report.gpus])
+        self.assertEqual(self.states(report), self.both("failed"))
+        self.assertEqual(self.files(), [])
+        self.assertEqual(self.states(report, "0,1"), self.both("written"))
+
     def test_a_veto_that_no_longer_holds(self):
         self.states(self.report(BROKEN), "0,1")
         theirs = self.home / ".cache/sglang/gpu_p2p_access_cache_for_2,3.json"

@@ -28,13 +28,21 @@ static enum p2s_cache_answer answer_of(const p2psafe_report *report, uint64_t fl
 	return P2S_CACHE_ABSENT;
 }
 
+/* How many devices CUDA has where there is no mask; 0 not known: it may count a GPU that did not come up or not, and of several with
+ * MIG it counts parts. */
 static size_t gpus_of(const p2psafe_report *report)
 {
+	const struct p2s_model *m = report != NULL ? &p2s_report_evidence(report)->m : NULL;
+	int32_t open = 0;
 	size_t n = 0;
 
-	for (size_t i = 0; report != NULL && i < report->decision.m.gpu_count; i++)
-		n += report->decision.m.gpus[i].ours != 0;
-	return n;
+	for (size_t i = 0; m != NULL && i < m->gpu_count; i++) {
+		if (!m->gpus[i].ours)
+			continue;
+		open |= m->gpus[i].state == P2PSAFE_GPU_STATE_FAILED || m->gpus[i].facts.mig == P2S_YES;
+		n++;
+	}
+	return open && n > 1 ? 0 : n; /* one is fewer than two in any case */
 }
 
 /* Set and empty is set, as the frameworks take it. A home that the caller names is the only place: the answer of a simulated
@@ -93,7 +101,7 @@ P2PSAFE_API int32_t p2psafe_report_write_caches(const p2psafe_report *report, co
 	for (int f = 0; f < P2S_FRAMEWORKS && list != NULL; f++) {
 		struct p2s_cache_result r;
 
-		p2s_cache_put((enum p2s_framework)f, &env, gpus_of(report), answer_of(report, own.flags),
+		p2s_cache_put((enum p2s_framework)f, &env, env.visible == NULL ? gpus_of(report) : 0, answer_of(report, own.flags),
 		              (own.flags & P2PSAFE_CACHES_FORCE) != 0, &r);
 		unheard += p2s_cache_unheard(r.state);
 		if (json_array_append_new(list, result_json((enum p2s_framework)f, &r)) != 0) {
