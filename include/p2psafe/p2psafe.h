@@ -264,7 +264,8 @@ P2PSAFE_API int32_t p2psafe_format_from_name(const char *name);      /* 0 for NU
                                                       ordinals CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; for what NCCL will be told
                                                       NCCL_TOPO_FILE and NCCL_CONF_FILE; NVIDIA_VISIBLE_DEVICES as evidence only (read with
                                                       secure_getenv; nothing is ever read without this flag, and then a caller who is
-                                                      not root and names no cache_dir has neither record, lock nor marker) */
+                                                      not root and names no cache_dir keeps no record, lock or marker: only what root
+                                                      kept is read) */
 #define P2PSAFE_FLAG_RECHECK UINT64_C(32)          /* decide: a record must also fit what only the helper can read (ACS words, MIG mode,
                                                       NVLink states, UUID, VBIOS, display, no grave Xid since the test) */
 #define P2PSAFE_FLAG_PASS_UNTESTED UINT64_C(64)    /* untested pairs are not vetoed; never covers a bad verdict */
